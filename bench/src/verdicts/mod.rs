@@ -288,7 +288,7 @@ impl Options {
         for (number, situation) in situations.iter().enumerate() {
             let Some(ready) = prepared.get(situation.program)? else { continue };
             let finished = field.verdict(situation, ready);
-            // After Ctrl-C, what has been measured is still scored.
+            // After Ctrl-C, what has been measured before is still scored.
             if interrupt.is_set() {
                 break;
             }

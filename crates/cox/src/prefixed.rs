@@ -9,13 +9,13 @@ use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use outputs::diagnostics::say;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketAddrUnix, SocketFlags,
     SocketType, accept_with, bind, listen, recvmsg, socket_with,
@@ -44,18 +44,19 @@ impl Prefixed {
     /// When the socket or the thread cannot be made.
     pub fn listen(folder: &Path, count: usize) -> Result<Prefixed> {
         let path = folder.join("outputs");
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         bind(&socket, &SocketAddrUnix::new(&path)?)?;
         listen(&socket, 1)?;
         let (ended, running) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut reader = Reader::new(count)?;
         reader.add(socket, Source::Listener)?;
         reader.add(ended, Source::Running)?;
-        let thread = thread::Builder::new().name("outputs".to_owned()).spawn(move || reader.run())?;
+        let thread = without_signals(|| thread::Builder::new().name("outputs".to_owned()).spawn(move || reader.run()))?;
         Ok(Prefixed { path, running, thread })
     }
 
-    /// Waits until everything is written that ULPs have written so far.
+    /// Waits until everything is written that is in the pipes by now.
     ///
     /// # Errors
     /// When outputs could not be read.
@@ -63,6 +64,19 @@ impl Prefixed {
         drop(self.running);
         let read = self.thread.join().map_err(|_| anyhow!("the thread of the outputs has panicked"))?;
         read.context("cannot read the outputs of the ULPs")
+    }
+}
+
+/// Starts a thread that blocks all signals, as they are the session's.
+fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: the pointers are valid. The new thread inherits the calling thread's mask, which is restored.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        started
     }
 }
 
@@ -93,13 +107,15 @@ struct Reader {
     count: usize,
     /// Whether the ULPs have ended.
     is_over: bool,
+    /// Whether an error in writing has been told.
+    has_failed: bool,
 }
 
 impl Reader {
     fn new(count: usize) -> io::Result<Reader> {
         let width = count.saturating_sub(1).max(1).ilog10() as usize + 1;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Reader { epoll, sources: HashMap::new(), next: 0, width, count, is_over: false })
+        Ok(Reader { epoll, sources: HashMap::new(), next: 0, width, count, is_over: false, has_failed: false })
     }
 
     fn add(&mut self, file: OwnedFd, source: Source) -> io::Result<()> {
@@ -111,13 +127,9 @@ impl Reader {
 
     fn run(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
-        loop {
+        while !self.is_over {
             events.clear();
-            // When all have ended, what children of theirs write later is not waited for.
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let limit = self.is_over.then_some(&now);
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), limit) {
-                Ok(0) if self.is_over => break,
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -127,46 +139,81 @@ impl Reader {
                 self.read(data.u64())?;
             }
         }
-        let width = self.width;
-        for (_, source) in self.sources.values_mut() {
-            if let Source::Output(output) = source {
-                output.end(width);
+        self.finish()
+    }
+
+    /// Reads what is left. The host has ended, and with it its socket. What children of ULPs write from now on is not waited for.
+    fn finish(&mut self) -> io::Result<()> {
+        for kind in
+            [|source: &Source| matches!(source, Source::Listener), |source: &Source| matches!(source, Source::Host)]
+        {
+            let found = self.sources.iter().find(|(_, (_, source))| kind(source)).map(|(key, _)| *key);
+            while let Some(key) = found.filter(|key| self.sources.contains_key(key)) {
+                self.read(key)?;
             }
+        }
+        for (mut file, source) in std::mem::take(&mut self.sources).into_values() {
+            let Source::Output(mut output) = source else { continue };
+            let mut left = ioctl_fionread(&file)?;
+            while left > 0 {
+                let Some(count) = output.read(&mut file)? else { break };
+                left = left.saturating_sub(count as u64);
+                let lines = output.whole_lines();
+                if !self.write(&output, &lines) {
+                    break;
+                }
+            }
+            let rest = std::mem::take(&mut output.rest);
+            self.write(&output, &rest);
         }
         Ok(())
     }
 
     /// Reads from a descriptor that is ready.
     fn read(&mut self, key: u64) -> io::Result<()> {
-        let width = self.width;
-        let Some((file, source)) = self.sources.get_mut(&key) else { return Ok(()) };
-        let stays = match source {
-            Source::Listener => {
-                let host = accept_with(&*file, SocketFlags::CLOEXEC)?;
-                // Only now: programs must have the limit that cox has been given.
-                raise_limit(2 * self.count as u64 + OTHERS);
-                self.add(host, Source::Host)?;
-                false
-            }
-            Source::Host => match receive(&*file)? {
-                Some((number, ends)) => {
-                    for (file, is_error) in ends.into_iter().zip([false, true]) {
-                        self.add(file, Source::Output(Output { number, is_error, rest: Vec::new() }))?;
-                    }
-                    true
+        let Some((mut file, source)) = self.sources.remove(&key) else { return Ok(()) };
+        match source {
+            Source::Listener => match accept_with(&file, SocketFlags::CLOEXEC) {
+                Ok(host) => {
+                    // Only now: programs must have the limit that cox has been given.
+                    raise_limit(2 * self.count as u64 + OTHERS);
+                    self.add(host, Source::Host)?;
                 }
-                None => false,
+                Err(Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
             },
-            Source::Running => {
-                self.is_over = true;
-                false
+            Source::Host => {
+                if let Some((number, ends)) = receive(&file)? {
+                    for (end, is_error) in ends.into_iter().zip([false, true]) {
+                        self.add(end, Source::Output(Output { number, is_error, rest: Vec::new() }))?;
+                    }
+                    self.sources.insert(key, (file, Source::Host));
+                }
             }
-            Source::Output(output) => output.read(file, width)?,
-        };
-        if !stays {
-            self.sources.remove(&key);
+            Source::Running => self.is_over = true,
+            Source::Output(mut output) => {
+                let has_more = output.read(&mut file)?.is_some();
+                let lines = if has_more { output.whole_lines() } else { std::mem::take(&mut output.rest) };
+                // If nobody reads them, the pipe is closed, and the ULP finds out by its next write.
+                if self.write(&output, &lines) && has_more {
+                    self.sources.insert(key, (file, Source::Output(output)));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Writes lines of an output with the number before each. Returns whether that is possible.
+    fn write(&mut self, output: &Output, lines: &[u8]) -> bool {
+        let text = prefixed(lines, output.number, self.width);
+        let written = if output.is_error { io::stderr().write_all(&text) } else { write_out(&text) };
+        if let Err(error) = &written
+            && error.kind() != io::ErrorKind::BrokenPipe
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            say(&format!("cannot write the outputs of the ULPs: {error}"));
+        }
+        written.is_ok()
     }
 }
 
@@ -190,46 +237,29 @@ fn receive(host: impl AsFd) -> io::Result<Option<(u32, Vec<OwnedFd>)>> {
 }
 
 impl Output {
-    /// Reads what there is, and writes whole lines. Returns whether there may be more.
-    fn read(&mut self, file: &mut File, width: usize) -> io::Result<bool> {
+    /// Reads a piece. Returns its length; `None`: nobody has the pipe any more.
+    fn read(&mut self, file: &mut File) -> io::Result<Option<usize>> {
         let mut bytes = [0; 1 << 14];
-        let count = match file.read(&mut bytes) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        if count == 0 {
-            self.end(width);
-            return Ok(false);
+        match file.read(&mut bytes) {
+            Ok(0) => Ok(None),
+            Ok(count) => {
+                self.rest.extend_from_slice(&bytes[..count]);
+                Ok(Some(count))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(0)),
+            Err(error) => Err(error),
         }
-        self.rest.extend_from_slice(&bytes[..count]);
+    }
+
+    /// Takes the whole lines, or a piece of one that is too long.
+    fn whole_lines(&mut self) -> Vec<u8> {
         let whole = match self.rest.iter().rposition(|byte| *byte == b'\n') {
             Some(at) => at + 1,
             None if self.rest.len() >= LONGEST_LINE => self.rest.len(),
-            None => return Ok(true),
+            None => 0,
         };
         let rest = self.rest.split_off(whole);
-        let lines = std::mem::replace(&mut self.rest, rest);
-        Ok(self.write(&lines, width))
-    }
-
-    /// Writes the last line, which has no end. Returns whether it could be written.
-    fn end(&mut self, width: usize) -> bool {
-        let rest = std::mem::take(&mut self.rest);
-        rest.is_empty() || self.write(&rest, width)
-    }
-
-    /// Writes lines with the number before each. Returns whether somebody reads them: if not, the ULP finds out by its next write.
-    fn write(&self, lines: &[u8], width: usize) -> bool {
-        let text = prefixed(lines, self.number, width);
-        let written = if self.is_error { io::stderr().write_all(&text) } else { write_out(&text) };
-        match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                say(&format!("cannot write the outputs of the ULPs: {error}"));
-                false
-            }
-            written => written.is_ok(),
-        }
+        std::mem::replace(&mut self.rest, rest)
     }
 }
 
@@ -272,6 +302,11 @@ mod tests {
         assert_eq!(text(b"a\n\nb\n", 3, 2), "[ 3] a\n[ 3] \n[ 3] b\n");
         assert_eq!(text(b"a\nb", 12, 2), "[12] a\n[12] b\n");
         assert_eq!(text(b"", 12, 2), "");
+        let mut output = Output { number: 0, is_error: false, rest: b"a\nb".to_vec() };
+        assert_eq!((output.whole_lines(), &output.rest[..]), (b"a\n".to_vec(), &b"b"[..]));
+        assert!(output.whole_lines().is_empty());
+        output.rest = vec![b'x'; LONGEST_LINE];
+        assert_eq!(output.whole_lines().len(), LONGEST_LINE);
         let widths = [1, 2, 10, 11, 100, 101].map(|count| Reader::new(count).unwrap().width);
         assert_eq!(widths, [1, 1, 1, 2, 2, 3]);
     }

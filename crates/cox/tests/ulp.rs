@@ -41,17 +41,37 @@ fn lines_of_both_outputs_have_the_number_of_their_ulp() {
     assert_eq!((ran.code, ran.text().lines().count(), ran.stderr.lines().count()), (0, 12 * 201, 12 * 200));
     // A ULP has the limit of open files that cox was given, and none of the pipes of others.
     let script = "ulimit -n; for fd in /proc/$$/fd/*; do all=\"$all ${fd##*/}\"; done; echo $all";
-    let limit = ["-c", "ulimit -S -n 100; exec \"$0\" ulp -q --prefix-output -n 200 -- sh -c \"$1\""];
-    let ran = run(Command::new("sh").args(limit).args([COX, script]));
-    assert_eq!((ran.code, ran.stderr.as_str(), ran.text().lines().count()), (0, "", 400));
-    let mut told: Vec<String> = ran.text().lines().map(|line| line[6..].to_owned()).collect();
-    told.sort_unstable();
-    told.dedup();
-    assert!(told.len() == 2 && told.contains(&"100".to_owned()), "{told:?}");
+    let told = |option: &str, begin: usize| {
+        let limit = format!("ulimit -S -n 100; exec \"$0\" ulp -q {option} -n 200 -- sh -c \"$1\"");
+        let ran = run(Command::new("sh").args(["-c", &limit, COX, script]));
+        assert_eq!((ran.code, ran.stderr.as_str(), ran.text().lines().count()), (0, "", 400));
+        let mut told: Vec<String> = ran.text().lines().map(|line| line[begin..].to_owned()).collect();
+        told.sort_unstable();
+        told.dedup();
+        told
+    };
+    let with = told("--prefix-output", 6);
+    assert!(with == told("", 0) && with.contains(&"100".to_owned()), "{with:?}");
 }
 
 #[test]
-fn who_writes_for_nobody_ends() {
+fn signals_and_children_that_write_for_ever_do_not_cost_output() {
+    let script = format!(
+        "{COX} ulp --prefix-output -n 2 -- sh -c 'trap \"echo caught; exit 7\" TERM; echo ready; while :; do sleep 0.01; done' >out 2>err & \
+         until [ \"$(grep -c ready out)\" = 2 ]; do sleep 0.01; done; kill $!; wait $!; echo $?; sort out; cat err"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(Command::new("sh").args(["-c", &script]).current_dir(folder.path()));
+    let text = ran.text();
+    let right = "7\n[0] caught\n[0] ready\n[1] caught\n[1] ready\ncox: 2 ULPs · ";
+    assert!(text.starts_with(right) && text.contains("exit 7: 0 1"), "{text}{}", ran.stderr);
+    let ran = ulp(&["-q", "--prefix-output", "-n", "2", "--", "sh", "-c", "yes & exit 3"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (3, ""));
+    assert!(ran.text().lines().all(|line| line == "[0] y" || line == "[1] y" || line.len() < 6));
+}
+
+#[test]
+fn a_ulp_that_writes_for_nobody_ends() {
     let script = format!("{COX} ulp -q --prefix-output -n 4 -- sh -c 'while echo y; do :; done' | head -1 | wc -l");
     let ran = run(Command::new("sh").args(["-c", &script]));
     assert_eq!((ran.code, ran.text().trim()), (0, "1"), "{}", ran.stderr);

@@ -199,7 +199,7 @@ figures! {
         #[serde(default)]
         serial_error_ns: u64, quadrature, "±", Seen::BY_BPF;
         /// Number of samples of the thread's user instruction pointer from which shares are computed. Samples that all CPUs take at the same time, a third, are
-        /// not among them, unless the thread lives for less than 0.6 s.
+        /// not among them, unless those of the thread span less than 0.6 s.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Time from wake-up (sched_waking), or creation, to switch-in.
         wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "part of preempt wait" };

@@ -77,8 +77,7 @@ impl Child {
         let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         let child_signal = child_signal();
-        // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
-        // child only makes async-signal-safe calls until it execs or exits.
+        // SAFETY: the child only makes async-signal-safe calls until it execs or exits, so that other threads of cox do no harm.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             // The child must not hold the write end; otherwise it would never read end of file.

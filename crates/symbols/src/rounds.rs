@@ -3,8 +3,7 @@
 //! In every third turn (a tenth of a second), eBPF's sampling clocks have the same period on all CPUs and are restarted together (`watch`), so each round
 //! is a snapshot of the CPUs. A CPU that runs no tracked thread gives no sample. If a tracked thread waited for a CPU at that moment, it could have worked,
 //! too, and a thread that has no other beside it does not count as working alone. If others ran beside it, they stand for the one that waited: threads that
-//! share CPUs run in turn. A thread that is alone in its round, with none that waits for a CPU, was the only one that ran.
-//! Such samples say so themselves ([`Sample::ONLY`](wire::Sample::ONLY)) and are left out here.
+//! share CPUs run in turn. Samples that say themselves that no other thread ran or waited ([`Sample::ONLY`](wire::Sample::ONLY)) are not added here.
 //!
 //! If a run has many rounds, every second one is dropped, and from then on only every second one is kept, and so on. What is left is spread evenly over
 //! the run.
@@ -45,9 +44,9 @@ impl Default for Rounds {
     }
 }
 
-/// Samples in the kept rounds in which another tracked thread ran or waited for a CPU.
+/// Samples in the kept rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct Contested {
     /// Number of samples.
     pub all: u64,
     /// How many of them show that the thread was the only one that worked.
@@ -66,18 +65,15 @@ impl Rounds {
         self.open.push((tid, place | if queued { QUEUED } else { 0 }));
     }
 
-    /// Returns, by number of the place, how often a thread was sampled there beside others, and how often it was then the only thread that worked. `works`
+    /// Returns, by number of the place, how often a thread was sampled there, and how often it was then the only thread that worked. `works`
     /// says for each place whether a thread there works. Places at which no thread works have no samples in the result.
-    pub fn by_place(&mut self, places: usize, works: impl Fn(u32) -> bool) -> Vec<Beside> {
+    pub fn by_place(&mut self, places: usize, works: impl Fn(u32) -> bool) -> Vec<Contested> {
         self.close();
-        let mut counts = vec![Beside::default(); places];
+        let mut counts = vec![Contested::default(); places];
         for round in self.kept.chunk_by(|_, next| next & FIRST == 0) {
             let working = || round.iter().map(|place| place & PLACE).filter(|place| works(*place));
-            let has_others = round.len() > 1;
-            if !has_others && round.iter().all(|place| place & QUEUED == 0) {
-                continue;
-            }
-            let is_alone = has_others && working().count() == 1;
+            let is_queued = round.iter().any(|place| place & QUEUED != 0);
+            let is_alone = working().count() == 1 && (round.len() > 1 || !is_queued);
             for place in working() {
                 let count = &mut counts[place as usize];
                 count.all += 1;
@@ -116,8 +112,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn at(all: u64, alone: u64) -> Beside {
-        Beside { all, alone }
+    fn at(all: u64, alone: u64) -> Contested {
+        Contested { all, alone }
     }
 
     #[test]
@@ -130,19 +126,19 @@ mod tests {
                 rounds.add(t_ns + 20_000, 2, place, false);
             }
         }
-        assert_eq!(rounds.by_place(3, |place| place != 2), [at(3, 1), at(2, 0), at(0, 0)]);
+        assert_eq!(rounds.by_place(3, |place| place != 2), [at(4, 2), at(2, 0), at(0, 0)]);
     }
 
     #[test]
-    fn who_runs_stands_for_who_waits_for_a_cpu() {
+    fn threads_that_run_stand_for_those_that_wait_for_a_cpu() {
         let mut rounds = Rounds::default();
         rounds.add(5 * MS, 1, 0, true);
         rounds.add(10 * MS, 1, 0, false);
-        assert_eq!(rounds.by_place(2, |_| true), [at(1, 0), at(0, 0)], "the second round has nobody else");
+        assert_eq!(rounds.by_place(2, |_| true), [at(2, 1), at(0, 0)], "in the second round, nobody waits for a CPU");
         // Thread 2 waits at place 1, while others wait for a CPU.
         rounds.add(15 * MS, 1, 0, true);
         rounds.add(15 * MS, 2, 1, true);
-        assert_eq!(rounds.by_place(2, |place| place == 0), [at(2, 1), at(0, 0)]);
+        assert_eq!(rounds.by_place(2, |place| place == 0), [at(3, 2), at(0, 0)]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::rounds::Beside;
+use crate::rounds::Contested;
 
 /// A function is serial only if it has at least this many samples. Of two threads that run the same parallel function, one takes all of the first five
 /// samples in 6 % of the cases.
@@ -31,23 +31,24 @@ pub(crate) struct Work {
     pub samples: u64,
     /// How many of them show that no other thread ran or waited for a CPU.
     pub only: u64,
-    /// Those in rounds in which another one ran or waited.
-    pub beside: Beside,
+    /// Those in rounds that do not say so.
+    pub contested: Contested,
 }
 
 impl Work {
     fn add(&mut self, other: Work) {
         self.samples += other.samples;
         self.only += other.only;
-        self.beside.all += other.beside.all;
-        self.beside.alone += other.beside.alone;
+        self.contested.all += other.contested.all;
+        self.contested.alone += other.contested.alone;
     }
 
     /// Returns the number of samples, estimated, for which no other thread worked.
     fn alone(&self) -> f64 {
-        let beside = (self.samples - self.only) as f64;
-        let waited = if self.beside.all == 0 { 0.0 } else { self.beside.alone as f64 / self.beside.all as f64 };
-        self.only as f64 + beside * waited
+        let others = (self.samples - self.only) as f64;
+        let waited =
+            if self.contested.all == 0 { 0.0 } else { self.contested.alone as f64 / self.contested.all as f64 };
+        self.only as f64 + others * waited
     }
 }
 
@@ -85,17 +86,17 @@ mod tests {
     fn functions(samples: &[(u32, u64, u64)]) -> Functions<&'static str> {
         let mut functions = Functions::new();
         for (tid, all, alone) in samples {
-            let beside = Beside { all: *all, alone: *alone };
-            functions.add("f", *tid, Work { samples: *all, only: 0, beside });
+            let contested = Contested { all: *all, alone: *alone };
+            functions.add("f", *tid, Work { samples: *all, only: 0, contested });
         }
         functions
     }
 
     #[test]
-    fn who_is_the_only_one_needs_no_rounds() {
+    fn a_thread_that_is_the_only_one_needs_no_rounds() {
         let part = |samples, only, all, alone| {
             let mut functions = Functions::new();
-            functions.add("f", 1, Work { samples, only, beside: Beside { all, alone } });
+            functions.add("f", 1, Work { samples, only, contested: Contested { all, alone } });
             functions.serial_part(&"f", 1)
         };
         assert_eq!(part(10, 10, 0, 0), 1.0, "before there are others");

@@ -21,7 +21,7 @@ const MAX_PLACES: usize = 1 << 20;
 /// Maximum number of processes. The maps of a process take about 1 KB.
 const MAX_PROCESSES: usize = 1 << 16;
 
-/// The shares of a thread that lives for less than this, ns, come from all of its samples. Without those in rounds, a tenth of a second here and there, its
+/// The shares of a thread whose first and last sample are less apart than this, ns, come from all of its samples. Without those in rounds, a tenth of a second here and there, its
 /// phases would have wrong weights; with them, waiting counts for a little more than it takes, because CPUs that are sampled together delay one another.
 const BRIEF_NS: u64 = 600_000_000;
 
@@ -129,6 +129,10 @@ impl Symboliser {
                 }
             };
             if sample.is_in_round() {
+                // A sample that says so itself needs no others.
+                if sample.is_only() {
+                    continue;
+                }
                 self.rounds.add(sample.t_ns, tid, number, sample.is_queued());
             } else {
                 each(sample, number);
@@ -177,11 +181,11 @@ impl Symboliser {
         for (place, counted) in &self.counts {
             let number = counted.number as usize;
             if let Some(function) = function_of(place).filter(|_| waits[number].is_none()) {
-                let work = Work { samples: counted.all, only: counted.only, beside: in_rounds[number] };
+                let work = Work { samples: counted.all, only: counted.only, contested: in_rounds[number] };
                 functions.add(function, place.tid, work);
             }
         }
-        let is_brief = |tid| self.lives.get(&tid).is_some_and(|(first, last)| last - first < BRIEF_NS);
+        let is_brief = |tid| self.lives.get(&tid).is_some_and(|(first, last)| last.saturating_sub(*first) < BRIEF_NS);
         let of_shares =
             |place: &Place, counted: &Counted| if is_brief(place.tid) { counted.all } else { counted.samples };
         let mut sums: HashMap<_, Sum> = HashMap::new();

@@ -144,6 +144,8 @@ fn write(report: &Path, outcome: &Outcome) -> Result<()> {
         "faults": outcome.used.faults,
         "major_faults": outcome.used.major_faults,
         "peak_bytes": outcome.peak_bytes,
+        "at_once": outcome.at_once,
+        "started": outcome.started,
         "starting_ns": outcome.starting.as_nanos() as u64,
     });
     std::fs::write(report, text.to_string()).with_context(|| format!("cannot write {}", report.display()))

@@ -146,8 +146,9 @@ fn only_the_descriptors_that_the_host_was_given_are_inherited() {
 #[test]
 fn the_link_to_its_file_leads_to_the_program_itself() {
     let place = Place::new();
-    let script = r#"print join(" ", map { readlink } "/proc/self/exe", "/proc/self/cwd", "no"), "\n""#;
-    let right = format!("{} {}", fs::canonicalize("/usr/bin/perl").unwrap().display(), place.folder().display());
+    let script = r#"use Cwd "realpath"; print join(" ", readlink("/proc/$$/exe"), realpath("/proc/self/exe"), map { readlink } "/proc/self/exe", "/proc/self/cwd", "no"), "\n""#;
+    let perl = fs::canonicalize("/usr/bin/perl").unwrap().display().to_string();
+    let right = format!("{perl} {perl} {perl} {}", place.folder().display());
     let (output, ends) = place.run(3, "perl", &["-e", script]);
     assert_eq!((lines(&output), ends), (each(3, |_| format!("{right} ")), vec![0; 3]));
 }

@@ -60,7 +60,10 @@ const SYMBOL: &str = "_r_debug";
 /// Returns the address of the list in a dynamic linker, relative to its base. `None` if it does not export it (musl).
 pub(crate) fn list_of_linker<'d, R: ReadRef<'d>>(file: R) -> Option<u64> {
     let linker = ElfFile64::<Endianness, R>::parse(file).ok()?;
-    linker.dynamic_symbols().find(|symbol| symbol.name() == Ok(SYMBOL)).map(|symbol| symbol.address())
+    linker
+        .dynamic_symbols()
+        .find(|symbol| symbol.name() == Ok(SYMBOL) && symbol.is_definition())
+        .map(|symbol| symbol.address())
 }
 
 /// The nodes of all ULPs. They stay until the end of the process.

@@ -123,8 +123,12 @@ pub struct Outcome {
     pub used: carriers::Used,
     /// The most memory that the address space has had, bytes.
     pub peak_bytes: Option<u64>,
+    /// The most ULPs that ran at once.
+    pub at_once: usize,
     /// The time in which ULPs were loaded and started, without waiting for others.
     pub starting: Duration,
+    /// How many were started.
+    pub started: usize,
     /// The limit of the address space's mappings, if it was reached when a ULP failed.
     pub full_of_mappings: Option<usize>,
 }
@@ -165,6 +169,8 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         is_told_to_end: false,
         newest: None,
         starting: Duration::ZERO,
+        started: 0,
+        at_once: 0,
         nodes: Nodes::new(count)
             .map_err(|source| HostError::Os { what: "no memory for what debuggers see", source })?,
     };
@@ -178,6 +184,8 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         let begun = Instant::now();
         ulps.start(copies, &wanted, number, signals.mask_before())?;
         ulps.starting += begun.elapsed();
+        ulps.started += 1;
+        ulps.at_once = ulps.at_once.max(ulps.alive.len());
         Ok(())
     });
     if let Err(error) = started {
@@ -186,7 +194,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         return Err(error);
     }
     ulps.reap(&signals)?;
-    let Ulps { carriers, ended, lingering, full_of_mappings, starting, .. } = ulps;
+    let Ulps { carriers, ended, lingering, full_of_mappings, starting, started, at_once, .. } = ulps;
     // A carrier may still run in it.
     std::mem::forget(lingering);
     Ok(Outcome {
@@ -198,6 +206,8 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         used: carriers.used(),
         peak_bytes: space::peak_bytes(),
         starting,
+        started,
+        at_once,
         full_of_mappings,
     })
 }
@@ -227,8 +237,10 @@ struct Ulps {
     is_told_to_end: bool,
     /// The ULP that was started after the last look at signals: a terminal may have sent one before that.
     newest: Option<i32>,
-    /// See [`Outcome::starting`].
+    /// See [`Outcome`].
     starting: Duration,
+    started: usize,
+    at_once: usize,
     /// How debuggers find the files of each.
     nodes: Nodes,
 }

@@ -366,7 +366,7 @@ impl Sample {
     pub const QUEUED: u32 = 1;
     /// Flag, set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time.
     pub const IN_ROUND: u32 = 2;
-    /// Flag, set by the sampling program: no other tracked thread ran or waited for a CPU.
+    /// Flag, set by the sampling program: no other tracked thread ran, and none waited for a CPU, but for those that are bound to another CPU.
     pub const ONLY: u32 = 4;
 
     /// Returns whether a tracked thread waited for a CPU.

@@ -15,7 +15,7 @@ use advise::numbers::{counted, duration, memory};
 use anyhow::{Context, Result, bail};
 use machine::CpuSet;
 use machine::limits::Who;
-use outputs::diagnostics::say;
+use outputs::diagnostics::{chain, say};
 use pack::engine::Wanted;
 use pack::engine::cpu_choice::CpuChoice;
 use serde::Deserialize;
@@ -61,8 +61,12 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
         command.extend(words);
     }
     let target = Target::Launch(vec![Launch { command, cpus: cpus(options)?, ..Launch::default() }]);
-    let outcome = session::run(&target, Engines::new(), Limits::default())?;
-    prefixed.map_or(Ok(()), Prefixed::finish)?;
+    let outcome = session::run(&target, Engines::new(), Limits::default());
+    // Also after an error: what ULPs have printed must not be lost. An error here must not hide how they ended.
+    if let Some(Err(error)) = prefixed.map(Prefixed::finish) {
+        say(&chain(&error));
+    }
+    let outcome = outcome?;
     let wall_ns = outcome.ended.launched.first().map_or(0, |one| one.end_ns.saturating_sub(one.start_ns));
     let code = exit::after(&outcome.ended, false);
     // Without the file, the host has not run the ULPs to their end, and has said why.
@@ -111,8 +115,12 @@ struct Told {
     carrier_cpu_ns: u64,
     faults: u64,
     major_faults: u64,
+    /// The most memory that the address space has had, and the most ULPs that ran at once.
     peak_bytes: Option<u64>,
+    at_once: u64,
+    /// How long it took to load and start so many.
     starting_ns: u64,
+    started: u64,
 }
 
 impl Told {
@@ -132,11 +140,10 @@ impl Told {
                 ]
             }
         };
-        let count = self.ended.len().max(1) as u64;
-        let starting = format!("loaded and started in {}", duration(self.starting_ns));
-        let each = |text: String| if count > 1 { format!(" ({text} each)") } else { String::new() };
-        let starting = starting + &each(duration(self.starting_ns / count));
-        let peak = |bytes| format!("memory: at most {}{} · ", memory(bytes), each(memory(bytes / count)));
+        let peak =
+            |bytes| format!("memory: at most {}, with {} at once · ", memory(bytes), counted(self.at_once, "ULP"));
+        let (all, each) = (duration(self.starting_ns), duration(self.starting_ns / self.started.max(1)));
+        let starting = format!("{} loaded and started in {all}, {each} each", self.started);
         lines.push(self.peak_bytes.map(peak).unwrap_or_default() + &starting);
         lines
     }
@@ -220,18 +227,20 @@ mod tests {
             faults: 7,
             major_faults: 1,
             peak_bytes: Some(8 << 20),
+            at_once: 3,
             starting_ns: 2_000_000,
+            started: 4,
         };
         let right = [
             "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 30, ended by write 9, futex 4, read 3, nanosleep 3, other calls 3, faults 7",
             "CPU time of the carriers: 15 ms · 7 page faults on them, 1 of which waited for storage",
-            "memory: at most 8.0 MiB (2.0 MiB each) · loaded and started in 2.0 ms (500 µs each)",
+            "memory: at most 8.0 MiB, with 3 ULPs at once · 4 loaded and started in 2.0 ms, 500 µs each",
         ];
         assert_eq!(told.stats(), right);
         (told.coupled, told.ended, told.peak_bytes) = (Some("as requested".to_owned()), vec![0], None);
         assert_eq!(
             told.stats(),
-            ["no carriers (as requested) · 4 yields while coupled", "loaded and started in 2.0 ms"]
+            ["no carriers (as requested) · 4 yields while coupled", "4 loaded and started in 2.0 ms, 500 µs each"]
         );
     }
 

@@ -37,18 +37,25 @@ pub unsafe extern "C" fn main(count: c_int, words: *mut *mut c_char) -> c_int {
     }
 }
 
-/// Returns the name of the library of an interpreter, which is found as a shell would find it: `python3` may be `python3.11`, which has
-/// `libpython3.11.so.1.0`.
+/// Returns the library of an interpreter, which is found as a shell would find it: `python3` may be `python3.11`, which has `libpython3.11.so.1.0`. One that is
+/// installed with the interpreter comes first.
 fn library(name: &OsStr) -> Result<CString, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let files: Vec<PathBuf> = match name.as_bytes().contains(&b'/') {
         true => vec![Path::new(name).to_owned()],
         false => split_paths(&path).map(|folder| folder.join(name)).collect(),
     };
-    let file = files.iter().find_map(|file| file.canonicalize().ok());
+    let is_executable = |file: &&PathBuf| {
+        let path = CString::new(file.as_os_str().as_bytes()).unwrap_or_default();
+        // SAFETY: the path is valid.
+        file.is_file() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0
+    };
+    let file = files.iter().find(is_executable).and_then(|file| file.canonicalize().ok());
     let file = file.ok_or_else(|| format!("{} was not found", name.display()))?;
-    let version = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    CString::new(format!("lib{version}.so.1.0")).map_err(|_| format!("{} is no interpreter", file.display()))
+    let name = format!("lib{}.so.1.0", file.file_name().unwrap_or_default().display());
+    let with_it = file.parent().map(|folder| folder.join("../lib").join(&name)).filter(|library| library.exists());
+    let library = with_it.map_or(name, |library| library.display().to_string());
+    CString::new(library).map_err(|_| format!("{} is no interpreter", file.display()))
 }
 
 /// Returns the function in the library. Modules in other libraries use the names of this one.

@@ -97,7 +97,9 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
                 return (*frame).set_result(result);
             }
         }
-        (*carrier).calls[((*frame).call() as usize).min(LAST_CALL)].fetch_add(1, Ordering::Relaxed);
+        // 32-bit programs' numbers mean other calls.
+        let number = if is_64_bit(info) { (*frame).call() as usize } else { LAST_CALL };
+        (*carrier).calls[number.min(LAST_CALL)].fetch_add(1, Ordering::Relaxed);
         (*frame).repeat_call();
         go_home(carrier, me, frame)
     }

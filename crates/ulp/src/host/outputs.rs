@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Outputs {
     reader: OwnedFd,
-    /// The host's own.
-    own: [OwnedFd; 2],
+    /// The host's outputs.
+    of_host: [OwnedFd; 2],
 }
 
 impl Outputs {
@@ -39,12 +39,12 @@ impl Outputs {
         let reader = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
         connect(&reader, &SocketAddrUnix::new(path)?)?;
         // Behind the descriptors that a shell can name.
-        Ok(Outputs { reader, own: [fcntl_dupfd_cloexec(stdout(), 10)?, fcntl_dupfd_cloexec(stderr(), 10)?] })
+        Ok(Outputs { reader, of_host: [fcntl_dupfd_cloexec(stdout(), 10)?, fcntl_dupfd_cloexec(stderr(), 10)?] })
     }
 
     /// Returns the descriptors that no program may inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        std::iter::once(&self.reader).chain(&self.own).map(AsRawFd::as_raw_fd)
+        std::iter::once(&self.reader).chain(&self.of_host).map(AsRawFd::as_raw_fd)
     }
 
     /// Makes pipes for a ULP, and makes them this process's outputs while the returned value exists.
@@ -85,7 +85,7 @@ pub(super) struct Given<'a>(&'a Outputs);
 impl Drop for Given<'_> {
     fn drop(&mut self) {
         // These descriptors exist, so that it cannot fail.
-        let _ = dup2_stdout(&self.0.own[0]);
-        let _ = dup2_stderr(&self.0.own[1]);
+        let _ = dup2_stdout(&self.0.of_host[0]);
+        let _ = dup2_stderr(&self.0.of_host[1]);
     }
 }

@@ -161,10 +161,8 @@ unsafe fn remap(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
     }
 }
 
-/// readlink(2), which newer processors' kernels do not have.
+/// readlink(2); aarch64 has only readlinkat(2).
 const READLINK: i64 = 89;
-/// The link to a process's program: that of the host, for the kernel.
-const OWN_FILE: &[u8] = b"/proc/self/exe\0";
 
 /// Reads a link. That to the program leads to the ULP's.
 unsafe fn read_link(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
@@ -172,8 +170,7 @@ unsafe fn read_link(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
     // SAFETY: the program has made this call. When it has succeeded, the path can be read, and the buffer has its length.
     unsafe {
         let result = system_call(READLINK, arguments);
-        let is_own = |(at, byte): (usize, &u8)| (path as *const u8).add(at).read() == *byte;
-        if result < 0 || !OWN_FILE.iter().enumerate().all(is_own) {
+        if result < 0 || !is_own_file(path as *const u8) {
             return result;
         }
         let (mut count, own) = (0, mapper.path as *const u8);
@@ -183,6 +180,31 @@ unsafe fn read_link(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
         }
         count as i64
     }
+}
+
+/// Whether a path is the link to the program of this process: for the kernel, that of the host. realpath(3) asks with the pid.
+///
+/// # Safety
+/// The path must end with a zero byte.
+unsafe fn is_own_file(path: *const u8) -> bool {
+    // SAFETY: nothing is read behind the first byte that differs.
+    let behind = |path: *const u8, text: &[u8]| unsafe {
+        let is_same = text.iter().enumerate().all(|(at, byte)| path.add(at).read() == *byte);
+        is_same.then(|| path.add(text.len()))
+    };
+    let Some(process) = behind(path, b"/proc/") else { return false };
+    let rest = behind(process, b"self").or_else(|| behind(process, b"thread-self")).or_else(|| {
+        let (mut number, mut at) = (0_i64, process);
+        // SAFETY: as above.
+        while let digit @ b'0'..=b'9' = unsafe { at.read() } {
+            number = number.checked_mul(10)?.checked_add((digit - b'0').into())?;
+            // SAFETY: as above.
+            at = unsafe { at.add(1) };
+        }
+        // SAFETY: a call without conditions.
+        (number == unsafe { system_call(libc::SYS_getpid, [0; 6]) }).then_some(at)
+    });
+    rest.is_some_and(|rest| behind(rest, b"/exe\0").is_some())
 }
 
 /// Returns what tells a part of a file from others, and how many bytes the file has from there on.
@@ -236,5 +258,25 @@ unsafe fn redirect_one(mapper: &Mapper, place: u64, number: u32) {
     if let Some(code) = entry.and_then(|entry| jump(place, entry)) {
         // SAFETY: the caller's.
         unsafe { (place as *mut [u8; SITE_BYTES]).write_unaligned(code) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_to_the_own_program_has_several_names() {
+        // SAFETY: the strings end with a zero byte.
+        let is_own = |path: String| unsafe { is_own_file(format!("{path}\0").as_ptr()) };
+        let pid = std::process::id();
+        let own = ["self".to_owned(), "thread-self".to_owned(), pid.to_string()];
+        assert!(own.iter().all(|process| is_own(format!("/proc/{process}/exe"))));
+        for process in [(pid + 1).to_string(), format!("{pid}0"), "selfish".to_owned(), String::new(), "9".repeat(40)] {
+            assert!(!is_own(format!("/proc/{process}/exe")), "{process}");
+        }
+        for path in ["", "/proc", "/proc/self", "/proc/self/ex", "/proc/self/exes", "/proc/self/cwd"] {
+            assert!(!is_own(path.to_owned()), "{path}");
+        }
     }
 }

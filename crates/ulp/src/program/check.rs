@@ -51,7 +51,7 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
     if facts.names_own_file {
         add(
             format!(
-                "it contains \"{OWN_FILE}\": readlink() gives its own path, but what it opens there is the file of the host"
+                "it contains \"{OWN_FILE}\": readlink() and realpath() give its own path, but what it opens there is the file of the host"
             ),
             "nothing, if it reads the link, as most programs do; otherwise tell the program where its files are",
         );

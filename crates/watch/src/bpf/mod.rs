@@ -64,6 +64,9 @@ pub struct BpfObserver {
     finals: Rc<RefCell<Vec<Clock>>>,
     samples: Rc<RefCell<Vec<Sample>>>,
     trace_events: Rc<RefCell<Vec<TraceEvent>>>,
+    /// Whether threads were enrolled while they ran. Those count as running only from their next switch on, so that no sample can say that its thread is the
+    /// only one.
+    has_enrolled: bool,
     /// Number of launched programs that were enrolled so far.
     launched: u32,
     start_ns: u64,
@@ -109,6 +112,7 @@ impl BpfObserver {
             finals,
             samples,
             trace_events,
+            has_enrolled: false,
             launched: 0,
             start_ns,
         })
@@ -212,6 +216,7 @@ impl Observer for BpfObserver {
     }
 
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.has_enrolled = true;
         self.enrol_process(pid, 0, "there is no such process, or it has just ended")
     }
 
@@ -224,6 +229,7 @@ impl Observer for BpfObserver {
     }
 
     fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {
+        self.has_enrolled = true;
         let keys: Vec<u64> = tids.iter().map(|tid| u64::from(*tid)).collect();
         self.programs.enrol(Part::Clocks, &keys, 0)?;
         Ok(true)
@@ -238,6 +244,9 @@ impl Observer for BpfObserver {
         self.drain()?;
         for sample in self.samples.borrow_mut().iter_mut().filter(|sample| self.rounds.contains(&sample.t_ns)) {
             sample.flags |= Sample::IN_ROUND;
+        }
+        if self.has_enrolled {
+            self.samples.borrow_mut().iter_mut().for_each(|sample| sample.flags &= !Sample::ONLY);
         }
         if let Some(sampler) = &mut self.sampler {
             sampler.tick();

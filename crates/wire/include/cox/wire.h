@@ -246,7 +246,7 @@ struct cox_tracked {
 #define COX_SAMPLE_QUEUED 1
 /* Set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time. */
 #define COX_SAMPLE_IN_ROUND 2
-/* Set by the sampling program: no other tracked thread ran or waited for a CPU. */
+/* Set by the sampling program: no other tracked thread ran, and none waited for a CPU, but for those that are bound to another CPU. */
 #define COX_SAMPLE_ONLY 4
 
 struct cox_sample {
