@@ -84,13 +84,7 @@ impl Field<'_> {
     /// # Errors
     /// After Ctrl-C.
     pub fn measure(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
-        let setting = Setting::of(situation, &self.cpus);
-        let mut finished = self.nothing_yet(situation, &setting);
-        if let Err(error) = self.fill(situation, &setting, ready, &mut finished) {
-            self.interrupt.check()?;
-            finished = Finished { failed: Some(format!("{error:#}")), ..self.nothing_yet(situation, &setting) };
-        }
-        Ok(finished)
+        self.finished(situation, |setting, finished| self.fill(situation, setting, ready, finished))
     }
 
     /// Observes a situation with cox, and follows no step.
@@ -98,21 +92,17 @@ impl Field<'_> {
     /// # Errors
     /// After Ctrl-C.
     pub fn verdict(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
-        let setting = Setting::of(situation, &self.cpus);
-        let finished = self.nothing_yet(situation, &setting);
-        // The first run reads the program and its input from disk.
-        let told = self.run(situation, &setting, ready).and_then(|_| self.report(situation, &setting, ready));
-        match told {
-            Ok((told, _)) => Ok(Finished { verdict: Some(told), ..finished }),
-            Err(error) => {
-                self.interrupt.check()?;
-                Ok(Finished { failed: Some(format!("{error:#}")), ..finished })
-            }
-        }
+        self.finished(situation, |setting, finished| self.observed(situation, setting, ready, finished).map(drop))
     }
 
-    fn nothing_yet(&self, situation: &Situation, setting: &Setting) -> Finished {
-        Finished {
+    /// Returns the result of a situation that `fill` fills. If that fails, the result only says so.
+    fn finished(
+        &self,
+        situation: &Situation,
+        fill: impl FnOnce(&Setting, &mut Finished) -> Result<()>,
+    ) -> Result<Finished> {
+        let setting = Setting::of(situation, &self.cpus);
+        let nothing_yet = Finished {
             key: situation.key(self.cpus.count()),
             program: situation.program.name.to_owned(),
             loaded: setting.hog,
@@ -120,7 +110,13 @@ impl Field<'_> {
             verdict: None,
             arrows: Vec::new(),
             tried: Vec::new(),
+        };
+        let mut finished = nothing_yet.clone();
+        if let Err(error) = fill(&setting, &mut finished) {
+            self.interrupt.check()?;
+            finished = Finished { failed: Some(format!("{error:#}")), ..nothing_yet };
         }
+        Ok(finished)
     }
 
     /// Observes a situation twice with cox: alone, and beside another program that uses a CPU. Returns what the two reports say.
@@ -145,11 +141,23 @@ impl Field<'_> {
         read
     }
 
-    fn fill(&self, situation: &Situation, setting: &Setting, ready: &Ready, finished: &mut Finished) -> Result<()> {
+    /// Observes the program. Returns the steps of the report.
+    fn observed(
+        &self,
+        situation: &Situation,
+        setting: &Setting,
+        ready: &Ready,
+        finished: &mut Finished,
+    ) -> Result<Vec<NextStep>> {
         // This run is not measured. It reads the program and its input from disk.
         self.run(situation, setting, ready)?;
         let (told, steps) = self.report(situation, setting, ready)?;
         finished.verdict = Some(told);
+        Ok(steps)
+    }
+
+    fn fill(&self, situation: &Situation, setting: &Setting, ready: &Ready, finished: &mut Finished) -> Result<()> {
+        let steps = self.observed(situation, setting, ready, finished)?;
         let mut changes = Changes { base: setting.clone(), all: Vec::new() };
         finished.arrows = steps.iter().map(|step| self.arrow(step, situation, &mut changes)).collect();
         for change in change::known(situation, setting, &self.cpus) {

@@ -2,24 +2,22 @@
 //! which is position-independent. A launcher of cox's does with the library what the program does.
 
 use std::env::consts::ARCH;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use ulp::program::image::{Executable, LoadError};
+use ulp::program::layout::Unfit;
 
 /// File name of the launcher. It is in the folder of the host.
 const LAUNCHER: &str = "cox-ulp-python";
-/// Where an ELF file has its type, and the type of programs that are linked to fixed addresses (ET_EXEC); see elf(5).
-const TYPE_AT: usize = 16;
-const FIXED: u8 = 2;
 
-/// Returns what runs instead of a program: the launcher in `folder`, if the program is a Python interpreter that is linked to fixed addresses and its library is
-/// installed.
-pub fn instead_of(program: &Path, folder: &Path) -> Option<PathBuf> {
+/// Returns what runs instead of a program: the launcher in the folder of `host`, if the program is a Python interpreter that is linked to fixed addresses and
+/// its library is installed.
+pub fn instead_of(program: &Path, host: &Path) -> Option<PathBuf> {
     let file = program.canonicalize().ok()?;
     let name = file.file_name()?.to_str()?;
     let version = name.strip_prefix("python3.")?;
     let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
-    let launcher = folder.join(LAUNCHER);
+    let launcher = host.with_file_name(LAUNCHER);
     let own = file.parent()?.join("../lib");
     let usual = ["/usr/lib64", "/usr/lib", "/usr/local/lib"].map(PathBuf::from);
     let debian = PathBuf::from(format!("/usr/lib/{ARCH}-linux-gnu"));
@@ -30,9 +28,7 @@ pub fn instead_of(program: &Path, folder: &Path) -> Option<PathBuf> {
 
 /// Whether a file is a program that is linked to fixed addresses.
 fn is_fixed(file: &Path) -> bool {
-    let mut header = [0; TYPE_AT + 2];
-    let read = File::open(file).and_then(|mut file| file.read_exact(&mut header));
-    read.is_ok() && header.starts_with(b"\x7fELF") && header[TYPE_AT..] == [FIXED, 0]
+    matches!(Executable::open(file), Err(LoadError::Unfit { why: Unfit::Fixed, .. }))
 }
 
 #[cfg(test)]
@@ -49,7 +45,11 @@ mod tests {
         for name in ["bin", "lib"] {
             fs::create_dir(at(name)).unwrap();
         }
-        let program = |kind: u8| [b"\x7fELF".as_slice(), &[0; 12], &[kind, 0]].concat();
+        // An ELF header: of 64 bits, little-endian, version 1; its type and its processor.
+        let program = |kind: u8| {
+            let [low, high] = arch::ELF_MACHINE.to_le_bytes();
+            [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 9], &[kind, 0, low, high], &[0; 44]].concat()
+        };
         for (name, kind) in [("python3.77", 2), ("python3.78", 3), ("python3.79", 2), ("perl", 2)] {
             fs::write(at("bin").join(name), program(kind)).unwrap();
         }
@@ -57,7 +57,7 @@ mod tests {
             fs::write(at("lib").join(format!("lib{name}.so.1.0")), "").unwrap();
         }
         symlink("python3.77", at("bin/python3")).unwrap();
-        let instead = |name: &str| instead_of(&at("bin").join(name), folder.path());
+        let instead = |name: &str| instead_of(&at("bin").join(name), &at("cox-ulp-host"));
         assert_eq!(instead("python3"), None, "no launcher");
         fs::write(at(LAUNCHER), "").unwrap();
         assert_eq!((instead("python3"), instead("python3.77")), (Some(at(LAUNCHER)), Some(at(LAUNCHER))));

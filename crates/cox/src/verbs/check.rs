@@ -38,8 +38,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub fn check(options: &cli::Check) -> Result<u8> {
     let name = &options.file;
     let Some(file) = file_of(name) else { return Ok(refuse(name)) };
-    let host = host().ok();
-    let launcher = host.as_deref().and_then(Path::parent).and_then(|folder| python::instead_of(&file, folder));
+    let launcher = host().ok().and_then(|host| python::instead_of(&file, &host));
     let by_launcher = launcher.is_some();
     let file = launcher.unwrap_or(file);
     let (text, code) = match Loader::of(&file) {

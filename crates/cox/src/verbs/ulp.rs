@@ -45,8 +45,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let folder = tempfile::Builder::new().prefix("cox-ulp.").tempdir().context("no temporary folder")?;
     let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
-    let folder_of_host = host.parent().map(Path::to_owned).unwrap_or_default();
-    let mut command: Vec<OsString> = vec![host.into(), report.clone().into(), rank.into()];
+    let mut command: Vec<OsString> = vec![host.clone().into(), report.clone().into(), rank.into()];
     command.push(if options.coupled { "coupled" } else { "policy" }.into());
     let prefixed = options.prefix_output.then(|| Prefixed::listen(folder.path(), count)).transpose();
     let prefixed = prefixed.context("cannot read the outputs of the ULPs")?;
@@ -54,7 +53,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     for Copies { count, words } in copies {
         let name = words.first().context("no program")?;
         let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
-        let program = python::instead_of(&program, &folder_of_host).unwrap_or(program);
+        let program = python::instead_of(&program, &host).unwrap_or(program);
         command.push(count.to_string().into());
         command.push((words.len() + 1).to_string().into());
         command.push(program.into());

@@ -7,8 +7,8 @@
 //!
 //! There are two kinds of turns:
 //! - In most turns, each CPU has a period of its own. The shares of functions are computed from these samples.
-//! - In every third turn, from the first one on, all CPUs have the same period, which begins at the same time, so they take their samples at the same time: in rounds. A round
-//!   shows which threads worked at one moment. It does not show how long threads wait: the first CPU's sampling interrupt delays the thread there, and the
+//! - In every third turn, from the first one on, all CPUs have the same period, which begins at the same time, so they take their samples at the same time: in
+//!   rounds. A round shows which threads worked at one moment. It does not show how long threads wait: the first CPU's sampling interrupt delays the thread there, and the
 //!   thread on the next CPU has often begun to wait for it when its own sample is taken. (Measured with LULESH, whose loops take some 10 µs, on two CPUs of
 //!   a guest: 25 % spinning in rounds, 17 % with different periods.) The order of the CPUs is reversed in every second such turn, so that no thread always
 //!   has the later sample.
