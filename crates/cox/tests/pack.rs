@@ -113,7 +113,7 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
-/// A program that spins and then sleeps after short phases: cox packs it at once, mostly finds soon that it gains nothing any more, rests and measures
+/// A program that spins and then yields after short phases: cox packs it at once, mostly finds soon that it gains nothing any more, rests and measures
 /// again, each time with new BPF programs. Sometimes it rotates to the end: then the same is true, and the program runs again.
 #[test]
 fn the_parts_of_a_session_that_pauses_add_up() {
@@ -127,13 +127,13 @@ fn the_parts_of_a_session_that_pauses_add_up() {
 /// Runs the program, and checks the sums of its report. Returns the length of all measurements.
 fn measured_without_rotation_ns(cpus: &str) -> u64 {
     let place = Place::new();
-    let truths = ["spun", "slept"].map(|name| path(&place.0, name));
+    let truths = ["spun", "yielded"].map(|name| path(&place.0, name));
     let program = workload("barriers");
-    let phases = [("2000", "spin", "150", &truths[0]), ("200", "futex", "14000", &truths[1])];
-    let [spins, sleeps] = phases.map(|(us, wait, rounds, truth)| {
+    let phases = [("2000", "spin", "150", &truths[0]), ("200", "yield", "14000", &truths[1])];
+    let [spins, yields] = phases.map(|(us, wait, rounds, truth)| {
         format!("{program} --threads 3 --work-us {us} --wait {wait} --rounds {rounds} --truth {truth}")
     });
-    let (ran, report) = place.packed(&["--cpus", cpus, "--", "sh", "-c", &format!("{spins} && {sleeps}")]);
+    let (ran, report) = place.packed(&["--cpus", cpus, "--", "sh", "-c", &format!("{spins} && {yields}")]);
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
     assert_eq!(
         (ran.code, report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),
@@ -151,17 +151,21 @@ fn measured_without_rotation_ns(cpus: &str) -> u64 {
     figure("without_measured_ns")
 }
 
-/// Threads that sleep after short phases have nothing to gain, as their number of sleeps shows: no BPF program is loaded.
+/// Threads that sleep or yield after short phases have nothing to gain, as their numbers of sleeps and switches show: no
+/// BPF program is loaded, and hardly any profile is taken.
 #[test]
-fn threads_that_sleep_after_short_phases_are_left_alone() {
-    let Some((_, cpus)) = two_cpus("threads_that_sleep_after_short_phases_are_left_alone") else { return };
+fn threads_that_sleep_or_yield_after_short_phases_are_left_alone() {
+    let Some((_, cpus)) = two_cpus("threads_that_sleep_or_yield_after_short_phases_are_left_alone") else { return };
     let place = Place::new();
     let program = workload("barriers");
-    let phases = ["--threads", "3", "--work-us", "200", "--wait", "futex", "--rounds", "3000"];
-    let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
-    assert_eq!((ran.code, &report["only_watched"]), (0, &Value::Bool(true)), "{report}");
-    // Long enough that a trial would have begun.
-    assert!(report["profiles"].as_u64().is_some_and(|profiles| profiles > 4), "{report}");
+    for (wait, work_us, rounds) in [("futex", "200", "3000"), ("yield", "20", "20000")] {
+        let phases = ["--threads", "3", "--work-us", work_us, "--wait", wait, "--rounds", rounds];
+        let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
+        assert_eq!((ran.code, &report["only_watched"]), (0, &Value::Bool(true)), "{wait}: {report}");
+        // Long enough that profiles would have been taken all the time.
+        assert!(report["wall_ns"].as_u64().is_some_and(|wall_ns| wall_ns > 300_000_000), "{wait}: {report}");
+        assert!(report["profiles"].as_u64().is_some_and(|profiles| profiles < 4), "{wait}: {report}");
+    }
 }
 
 /// Runs a program that computes in `threads` threads under `cox pack`. Returns the report of a session in which packing did not begin.

@@ -40,6 +40,7 @@ pub(super) fn report(
         run_ns: summary.totals.run_ns,
         only_watched: summary.only_watched,
         profiles: summary.profiles,
+        short_bursts: summary.short_bursts,
         others,
         confidence: others.map(confidence_beside),
         other_programs: summary.others.programs.iter().take(OTHERS_AT_MOST).map(other).collect(),

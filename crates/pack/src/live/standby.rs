@@ -60,8 +60,7 @@ pub struct Standby {
     closed_ns: Option<u64>,
     /// Packing does not begin before this time: it was tried, and did not help.
     until_ns: u64,
-    /// Profiles of the threads; `None` if packing was tried already, which says more.
-    profiles: Option<Profiles>,
+    profiles: Profiles,
 }
 
 /// A thread that lived at the last look.
@@ -106,7 +105,7 @@ impl Standby {
         (from_ns, until_ns): (u64, u64),
         holder: &mut Holder<'_>,
     ) -> Result<Standby, Error> {
-        let mut standby = Standby { begun_ns: from_ns, profiles: None, ..Standby::of(plan, until_ns)? };
+        let mut standby = Standby { begun_ns: from_ns, ..Standby::of(plan, until_ns)? };
         pids.iter().for_each(|&pid| standby.enrol_family(pid));
         standby.meet(holder)?;
         standby.running();
@@ -129,7 +128,7 @@ impl Standby {
             took_ns: 0,
             closed_ns: None,
             until_ns,
-            profiles: Some(Profiles::on(&plan.cpus)),
+            profiles: Profiles::on(&plan.cpus),
         })
     }
 
@@ -167,7 +166,7 @@ impl Standby {
             let running = self.running();
             self.took_ns = arch::clock::thread_cpu_ns() - before_ns;
             if running.len() <= self.slots {
-                self.profiles.iter_mut().for_each(|profiles| profiles.discard(self.looked_ns));
+                self.profiles.discard(self.looked_ns);
             } else if self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
                 return Ok(true);
             }
@@ -176,10 +175,8 @@ impl Standby {
 
     /// Returns whether packing might help the running threads.
     fn is_promising(&mut self, running: &[(u32, u32)], code: &mut Code<'_>) -> bool {
-        let run_ns = self.ran_ns();
-        let Some(profiles) = &mut self.profiles else { return true };
-        let looked = Looked { now_ns: self.looked_ns, run_ns };
-        profiles.is_promising(running, looked, code)
+        let looked = Looked { now_ns: self.looked_ns, run_ns: self.ran_ns() };
+        self.profiles.is_promising(running, looked, code)
     }
 
     /// Returns the CPU time of all threads in this part of the session, ns.
@@ -190,7 +187,7 @@ impl Standby {
     /// Returns the time until the next look.
     fn pause(&self) -> Duration {
         let now_ns = arch::monotonic_ns();
-        if let Some(ends_ns) = self.profiles.as_ref().and_then(Profiles::ends_ns) {
+        if let Some(ends_ns) = self.profiles.ends_ns() {
             return Duration::from_nanos(ends_ns.saturating_sub(now_ns));
         }
         let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns)).min(REST);
@@ -234,7 +231,8 @@ impl Standby {
             slots_ns: wall_ns * self.slots as u64,
             threads: self.known,
             only_watched: true,
-            profiles: self.profiles.as_ref().map_or(0, Profiles::count),
+            profiles: self.profiles.count(),
+            short_bursts: self.profiles.short_bursts(),
             living,
             totals: Totals { run_ns, ..Totals::default() },
             own_ns,

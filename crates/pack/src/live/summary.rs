@@ -26,6 +26,8 @@ pub struct Summary {
     pub only_watched: bool,
     /// How often the threads were sampled to see whether packing might help them, before it began.
     pub profiles: u64,
+    /// Number of looks that found more running threads than CPUs, but none worth a profile.
+    pub short_bursts: u64,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
     /// Sums over the session: observations and CPU time of the threads, and how long threads were rotated over the
@@ -98,6 +100,7 @@ impl Summary {
             measured: later.measured.or(self.measured),
             only_watched: self.only_watched && later.only_watched,
             profiles: self.profiles + later.profiles,
+            short_bursts: self.short_bursts + later.short_bursts,
             backend: if later.only_watched { self.backend.or(later.backend) } else { later.backend },
             passed_over: later.passed_over.or_else(|| self.passed_over.clone()),
             ..later
