@@ -117,12 +117,16 @@ pub fn known(situation: &Situation, setting: &Setting, cpus: &Cpus) -> Vec<Chang
         all.push(Change::Unset(PLACES.to_owned()));
     }
     all.push(Change::Bind("none".to_owned()));
-    if situation.circumstance == Circumstance::Plain && setting.number > cpus.count() {
-        all.push(Change::packed(cpus));
-    }
+    all.extend(packing(situation, cpus));
     let alters = |change: &Change| change.apply(setting, situation, cpus).is_some_and(|changed| changed != *setting);
     all.retain(alters);
     all
+}
+
+/// Returns the change to packing, if it may matter: in the plain situations with more threads or ranks than CPUs.
+pub fn packing(situation: &Situation, cpus: &Cpus) -> Option<Change> {
+    let is_crowded = situation.count.number(cpus.count()) > cpus.count();
+    (is_crowded && situation.circumstance == Circumstance::Plain).then(|| Change::packed(cpus))
 }
 
 #[cfg(test)]

@@ -15,11 +15,7 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
         at_most("median of upper / lower end of ranges at high confidence", totals.spread_at_high, 1.4),
         at_most("largest upper / lower end of a range", totals.spread_most, 2.0),
         share("situations of 2 s or more on a quiet machine with low confidence", totals.low, totals.long, 0.15, false),
-        none(
-            "runs under cox pack that take more than 1.02 times the plain time and 15 ms",
-            totals.slower_packed,
-            totals.packed,
-        ),
+        packing(totals),
         none("steps that the experiment cannot read", totals.unknown, totals.situations),
     ];
     if whole {
@@ -35,6 +31,15 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
 /// Compares the headlines with their limit.
 pub fn headlines(totals: &Totals) -> Verdict {
     share("right headlines, by the truth table", totals.right, totals.headlines, 0.95, true)
+}
+
+/// Compares the runs under `cox pack` with their limit.
+pub fn packing(totals: &Totals) -> Verdict {
+    none(
+        "runs under cox pack that take more than 1.02 times the plain time and 15 ms",
+        totals.slower_packed,
+        totals.packed,
+    )
 }
 
 /// Returns the exit code: 1 if a limit is missed.

@@ -95,6 +95,18 @@ impl Field<'_> {
         self.finished(situation, |setting, finished| self.observed(situation, setting, ready, finished).map(drop))
     }
 
+    /// Measures a situation with and without packing, and follows no step.
+    ///
+    /// # Errors
+    /// After Ctrl-C.
+    pub fn packed(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
+        self.finished(situation, |setting, finished| {
+            self.observed(situation, setting, ready, finished)?;
+            let changes = Changes { base: setting.clone(), all: Vec::new() };
+            self.try_known(change::packing(situation, &self.cpus), situation, ready, changes, finished)
+        })
+    }
+
     /// Returns the result of a situation that `fill` fills. If that fails, the result only says so.
     fn finished(
         &self,
@@ -160,8 +172,20 @@ impl Field<'_> {
         let steps = self.observed(situation, setting, ready, finished)?;
         let mut changes = Changes { base: setting.clone(), all: Vec::new() };
         finished.arrows = steps.iter().map(|step| self.arrow(step, situation, &mut changes)).collect();
-        for change in change::known(situation, setting, &self.cpus) {
-            if let Some(changed) = change.apply(setting, situation, &self.cpus) {
+        self.try_known(change::known(situation, setting, &self.cpus), situation, ready, changes, finished)
+    }
+
+    /// Measures the known changes beside those that the steps lead to.
+    fn try_known(
+        &self,
+        known: impl IntoIterator<Item = Change>,
+        situation: &Situation,
+        ready: &Ready,
+        mut changes: Changes,
+        finished: &mut Finished,
+    ) -> Result<()> {
+        for change in known {
+            if let Some(changed) = change.apply(&changes.base, situation, &self.cpus) {
                 let index = changes.add(&change, changed);
                 changes.all[index].known = true;
             }

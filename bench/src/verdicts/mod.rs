@@ -6,8 +6,8 @@
 //!  3. `kept` stores the result, so that a later session continues.
 //!  4. `score` compares promises with measurements, and `limits` the totals with their limits.
 //!
-//! With `--under-load`, `under_load` compares the verdicts on runs with and without another program instead. With `--headlines`, only the headlines are
-//! compared with the truth table: a run of each situation is enough, so that the whole corpus takes no longer than a sample of it otherwise.
+//! With `--under-load`, `under_load` compares the verdicts on runs with and without another program instead. With `--headlines` or `--packed`,
+//! only one limit is measured (`single`), so that the whole corpus takes no longer than a sample of it otherwise.
 
 mod arrow;
 mod change;
@@ -23,6 +23,7 @@ mod report;
 mod result;
 mod score;
 mod setting;
+mod single;
 mod situation;
 mod text;
 mod truth;
@@ -49,6 +50,7 @@ use prepared::Prepared;
 use result::Finished;
 use score::Score;
 use setting::Cpus;
+use single::Single;
 use situation::{Circumstance, Situation};
 use under_load::Pair;
 
@@ -79,6 +81,9 @@ pub struct Options {
     /// Observe each situation of the truth table once, and score only the headlines; no step is followed, and nothing is kept
     #[arg(long, conflicts_with_all = ["list", "rescore", "rounds", "under_load"])]
     headlines: bool,
+    /// Run each situation with more threads than CPUs with and without cox pack, and score only packing; no step is followed, and nothing is kept
+    #[arg(long, conflicts_with_all = ["list", "rescore", "under_load", "headlines"])]
+    packed: bool,
     /// Print the corpus, and measure nothing
     #[arg(long, conflicts_with = "rescore")]
     list: bool,
@@ -147,8 +152,8 @@ pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     if options.under_load {
         return options.compare_under_load(&situations, &tools, &cpus, interrupt);
     }
-    if options.headlines {
-        return options.check_headlines(&situations, &tools, &cpus, interrupt);
+    if let Some(single) = options.single() {
+        return options.measure_single(single, &situations, &tools, &cpus, interrupt);
     }
     let mut kept = Kept::open(&options.results, Origin::of(&cox, cpus.count())?)?;
     for note in &kept.notes {
@@ -176,7 +181,7 @@ impl Options {
         let all = programs.flat_map(|program| situation::of(program, cpus.count()));
         let all = all.filter(|situation| !self.quick || quick::contains(situation));
         let all = all.filter(|situation| !self.under_load || situation.circumstance == Circumstance::Plain);
-        let all = all.filter(|situation| !self.headlines || truth::of(situation).is_some());
+        let all = all.filter(|situation| self.single().is_none_or(|single| single.includes(situation, cpus)));
         all.step_by(self.every.into()).collect()
     }
 
@@ -273,9 +278,19 @@ impl Options {
         Ok(if pairs.is_empty() { FAILED } else { limits::code(&verdicts) })
     }
 
-    /// Observes the situations and scores the headlines. Returns the exit code.
-    fn check_headlines(
+    /// Returns the limit that is measured alone; `None`: all are measured.
+    fn single(&self) -> Option<Single> {
+        match (self.headlines, self.packed) {
+            (true, _) => Some(Single::Headlines),
+            (_, true) => Some(Single::Packing),
+            _ => None,
+        }
+    }
+
+    /// Measures one limit in these situations. Returns the exit code.
+    fn measure_single(
         &self,
+        single: Single,
         situations: &[Situation],
         tools: &Tools,
         cpus: &Cpus,
@@ -287,17 +302,17 @@ impl Options {
         let mut all = Vec::new();
         for (number, situation) in situations.iter().enumerate() {
             let Some(ready) = prepared.get(situation.program)? else { continue };
-            let finished = field.verdict(situation, ready);
+            let finished = single.measure(&field, situation, ready);
             // After Ctrl-C, what has been measured before is still scored.
             if interrupt.is_set() {
                 break;
             }
             let finished = finished?;
-            self.common.print(&format!("[{}/{}] {}", number + 1, situations.len(), text::headline(&finished)))?;
+            self.common.print(&format!("[{}/{}] {}", number + 1, situations.len(), single.line(&finished)))?;
             all.push(finished);
         }
         let score = score::score(&all, right(&by_key(situations, cpus)));
-        let verdicts = [limits::headlines(&score.totals)];
+        let verdicts = [single.verdict(&score.totals)];
         self.common.print(&text::tables(&score, &verdicts))?;
         let header = crate::json::Header::new("verdicts")?;
         self.common.write(&Measurements {
