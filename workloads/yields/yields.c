@@ -34,6 +34,7 @@ enum by { YIELD, FUTEX };
 struct run {
     struct board *board;
     uint64_t count, rounds, calls;
+    uint64_t forks;         // if not 0, member 0 forks so often, and the others sleep
     uint64_t sleep_ns;      // the upper half of the members sleeps so long again and again, and takes no turns
     enum by by;
 };
@@ -84,6 +85,29 @@ static void wait_until(_Atomic uint32_t *word, uint64_t value)
         cox_ulp_yield();
 }
 
+// Children that end at once: what a fork costs while the others exist.
+static void fork_children(struct member *me)
+{
+    struct board *board = me->run->board;
+    if (me->number != 0) {
+        while (atomic_load(&board->ended) == 0)
+            sleep_on(&board->ended, 0);
+        return;
+    }
+    // The others need a moment to fall asleep.
+    sleep_for_ns(50 * 1000 * 1000);
+    uint64_t begin_ns = monotonic_ns();
+    for (uint64_t i = 0; i < me->run->forks; i++) {
+        pid_t child = start_process();
+        if (child == 0)
+            _exit(0);
+        reap_process(child, 0);
+    }
+    me->elapsed_ns = monotonic_ns() - begin_ns;
+    atomic_store(&board->ended, 1);
+    syscall(SYS_futex, &board->ended, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 static void take_part(struct member *me)
 {
     const struct run *run = me->run;
@@ -92,6 +116,10 @@ static void take_part(struct member *me)
         atomic_fetch_add(&board->turn[0], 1);
     atomic_fetch_add(&board->arrived, 1);
     wait_until(&board->arrived, run->count);
+    if (run->forks != 0) {
+        fork_children(me);
+        return;
+    }
     if (only_sleeps(me)) {
         while (atomic_load(&board->ended) == 0)
             sleep_for_ns(run->sleep_ns);
@@ -184,6 +212,8 @@ int main(int argc, char **argv)
          &count_given},
         {"rounds", OPTION_COUNT, &run.rounds, 1, 1e9, NULL, "R", "times that each one gives up the CPU (1000)", NULL},
         {"calls", OPTION_COUNT, &run.calls, 0, 1e6, NULL, "C", "system calls of each one after each time (0)", NULL},
+        {"forks", OPTION_COUNT, &run.forks, 1, 1e6, NULL, "F",
+         "member 0 forks F times instead, one child after another, and the others sleep; not as threads", NULL},
         {"sleep-us", OPTION_COUNT, &sleep_us, 1, 1e9, NULL, "US",
          "the upper half of the members only sleeps, US at a time; not with --by futex", NULL},
         {"board", OPTION_TEXT, &board_path, 0, 0, NULL, "FILE", "ulps: a new file that all of them map", NULL},
@@ -210,6 +240,8 @@ int main(int argc, char **argv)
         run.count = (uint64_t)cox_ulp_count();
     if (sleep_us != 0 && by == FUTEX)
         bad_input("--sleep-us does not go with --by futex: the sleepers would not pass the turn on");
+    if (run.forks != 0 && (way == THREADS || sleep_us != 0))
+        bad_input("--forks is for processes and ULPs, without --sleep-us");
     run.sleep_ns = sleep_us * 1000;
     run.by = by;
     run.board = way == ULPS ? map_board(board_path) : shared_memory(sizeof *run.board);
@@ -226,9 +258,10 @@ int main(int argc, char **argv)
     if (way == ULPS && cox_ulp_number() != 0)
         return 0;
 
-    double ns = (double)members[0].elapsed_ns / (double)(with_turns(&run) * run.rounds);
-    printf("yields: %" PRIu64 " %s, %" PRIu64 " rounds: %.1f ns per %s\n", run.count, ways[way], run.rounds, ns,
-           means[by]);
+    bool forks = run.forks != 0;
+    double ns = (double)members[0].elapsed_ns / (double)(forks ? run.forks : with_turns(&run) * run.rounds);
+    printf("yields: %" PRIu64 " %s, %" PRIu64 " %s: %.1f ns per %s\n", run.count, ways[way],
+           forks ? run.forks : run.rounds, forks ? "forks" : "rounds", ns, forks ? "fork" : means[by]);
     truth_begin(&truth, "yields");
     truth_string(&truth, "as", ways[way]);
     truth_string(&truth, "by", means[by]);
@@ -236,7 +269,8 @@ int main(int argc, char **argv)
     truth_u64(&truth, "rounds", run.rounds);
     truth_u64(&truth, "calls", run.calls);
     truth_u64(&truth, "sleep_us", sleep_us);
-    truth_double(&truth, "ns_per_yield", ns);
+    truth_u64(&truth, "forks", run.forks);
+    truth_double(&truth, forks ? "ns_per_fork" : "ns_per_yield", ns);
     truth_end(&truth);
     return program_end();
 }

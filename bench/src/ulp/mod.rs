@@ -51,6 +51,8 @@ enum What {
     Life,
     /// The memory of a member, bytes.
     Memory,
+    /// The time of a member's fork, until its child has ended, while the others sleep, ns.
+    Fork,
 }
 
 /// What is measured side by side: members, and system calls after each yield.
@@ -76,8 +78,8 @@ impl Case {
     }
 }
 
-/// The cases: the source's row of numbers, two members that call the kernel, one that does nothing else, and lives.
-const CASES: [Case; 10] = [
+/// The cases: the source's row of numbers, two members that call the kernel, one that does nothing else, lives, and forks.
+const CASES: [Case; 13] = [
     Case::turns(2, 0),
     Case::turns(10, 0),
     Case::turns(100, 0),
@@ -88,7 +90,13 @@ const CASES: [Case; 10] = [
     Case { what: What::Life, count: 200, calls: 0 },
     Case { what: What::Memory, count: 2000, calls: 0 },
     Case { what: What::HalfAsleep, count: 32, calls: 0 },
+    Case { what: What::Fork, count: 2, calls: 0 },
+    Case { what: What::Fork, count: 100, calls: 0 },
+    Case { what: What::Fork, count: 1000, calls: 0 },
 ];
+
+/// Children of a run.
+const FORKS: u64 = 50;
 
 /// How long a member sleeps at a time, us.
 const SLEEP_US: u64 = 10_000;
@@ -172,7 +180,7 @@ impl Field<'_> {
     fn run(&self, case: Case, kind: Kind) -> Result<f64> {
         self.interrupt.check()?;
         match case.what {
-            What::Yield | What::HalfAsleep => self.turn(case, kind),
+            What::Yield | What::HalfAsleep | What::Fork => self.turn(case, kind),
             What::Life => lives::time(self.tools, &self.cox, kind, case.count, self.cpu, self.interrupt),
             What::Memory => lives::memory(self.tools, &self.cox, kind, case.count, self.interrupt),
         }
@@ -210,7 +218,9 @@ impl Field<'_> {
             Kind::UlpsHalfAsleep => command.args(["--sleep-us", &SLEEP_US.to_string()]),
             _ => &mut command,
         };
-        if !matches!(kind, Kind::Bare | Kind::Boost) {
+        if case.what == What::Fork {
+            command.args(["--forks", &FORKS.to_string(), "--truth", "-"]);
+        } else if !matches!(kind, Kind::Bare | Kind::Boost) {
             command.args(["--rounds", &rounds, "--calls", &case.calls.to_string(), "--truth", "-"]);
         }
         let ended = run_within(command.stdin(Stdio::null()).stdout(output), LIMIT, || self.interrupt.check().is_err())?;
@@ -221,7 +231,8 @@ impl Field<'_> {
         let text = std::fs::read_to_string(&truth).context("cannot read a temporary file")?;
         let object = text.lines().find(|line| line.starts_with('{')).unwrap_or_default();
         let value: Value = serde_json::from_str(object).with_context(|| format!("{} printed: {text}", kind.name()))?;
-        value["ns_per_yield"].as_f64().with_context(|| format!("{} printed no time", kind.name()))
+        let time = if case.what == What::Fork { "ns_per_fork" } else { "ns_per_yield" };
+        value[time].as_f64().with_context(|| format!("{} printed no time", kind.name()))
     }
 }
 
@@ -284,6 +295,7 @@ fn heading(case: Case) -> String {
         (What::HalfAsleep, _) => " on all CPUs, ns for one turn".to_owned(),
         (What::Life, _) => ", ns from creation to end".to_owned(),
         (What::Memory, _) => ", bytes of memory of each".to_owned(),
+        (What::Fork, _) => ", ns for a fork of one while the others sleep".to_owned(),
     };
     let members = if case.count == 1 { "member" } else { "members" };
     format!("{} {members}{of}", case.count)
@@ -291,7 +303,11 @@ fn heading(case: Case) -> String {
 
 /// Returns what a kind is called in a case.
 fn label(case: Case, kind: Kind) -> &'static str {
-    if case.what != What::Yield && kind == Kind::Processes { "processes, posix_spawn" } else { kind.name() }
+    match (case.what, kind) {
+        (What::Life | What::Memory, Kind::Processes) => "processes, posix_spawn",
+        (What::Fork, Kind::Processes) => "processes",
+        _ => kind.name(),
+    }
 }
 
 fn line(case: Case, kind: Kind, values: &[f64]) -> String {

@@ -35,7 +35,7 @@ pub use cpus::Cpus;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
-pub use ulp::Ulp;
+pub use ulp::{Ulp, UlpVerb};
 
 /// Name of the argument for the program and its arguments. Commands that run a program have this argument; other
 /// commands do not.

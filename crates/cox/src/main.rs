@@ -24,7 +24,7 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use cli::{PackVerb, Verb};
+use cli::{PackVerb, UlpVerb, Verb};
 use exit::FAILED;
 use outputs::diagnostics::{chain, say};
 use usage::Refused;
@@ -49,7 +49,10 @@ fn main() -> ExitCode {
             Some(PackVerb::Set(wanted)) => verbs::pack::set(wanted),
             None => verbs::pack::pack(&options),
         },
-        Verb::Ulp(options) => verbs::ulp::ulp(&options),
+        Verb::Ulp(options) => match &options.what {
+            Some(UlpVerb::Ps) => verbs::ulp_ps::ps(),
+            None => verbs::ulp::ulp(&options),
+        },
         Verb::Check(options) => verbs::check::check(&options),
         Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),

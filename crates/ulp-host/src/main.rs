@@ -133,6 +133,7 @@ fn write(report: &Path, outcome: &Outcome) -> Result<()> {
     let counts = &outcome.counts;
     let text = json!({
         "ended": outcome.ended.iter().map(code).collect::<Vec<i32>>(),
+        "spawned": outcome.spawned,
         "carriers": outcome.carriers,
         "coupled": outcome.coupled,
         "yields": counts.yields,

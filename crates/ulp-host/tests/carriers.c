@@ -364,6 +364,15 @@ static void exclusive(int rounds)
 	printf("%d ok\n", number);
 }
 
+/* Computes on a carrier, for ever. */
+static void endless(void)
+{
+	printf("%d\n", getpid());
+	fflush(stdout);
+	for (;;)
+		yield();
+}
+
 int main(int count, char **arguments)
 {
 	if (count < 3)
@@ -377,6 +386,8 @@ int main(int count, char **arguments)
 		mixed(rounds);
 	else if (!strcmp(what, "hog"))
 		hog();
+	else if (!strcmp(what, "endless"))
+		endless();
 	else if (!strcmp(what, "signal"))
 		await_signal();
 	else if (!strcmp(what, "together"))

@@ -5,6 +5,8 @@
 mod place;
 
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use testkit::skip::{Need, skip};
 
@@ -46,4 +48,46 @@ fn gdb_finds_the_files_of_all_ulps_and_stops_one() {
     };
     let before: Vec<u64> = pids.iter().map(sleeps).collect();
     wait_for("all ULPs", || pids.iter().zip(&before).all(|(pid, before)| sleeps(pid) > *before));
+}
+
+/// CPU time of a process without its carrier, ticks.
+fn ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// A ULP that computes on a carrier comes home when a tracer has stopped and continued it, and returns to the carrier when it is no longer traced.
+#[test]
+fn a_traced_ulp_stays_at_home() {
+    let place = Place::new();
+    let program = place.compile("carriers", &[]);
+    let mut host = Running::start(place.on_one_cpu(2, &program, &["decoupled", "endless"]));
+    let pids: Vec<i32> = host.lines().take(2).map(|line| line.parse().unwrap()).collect();
+    let is_at_home = |pid: i32| {
+        let before = ticks(pid);
+        sleep(Duration::from_millis(200));
+        ticks(pid) > before + 2
+    };
+    wait_for("both are on carriers", || !pids.iter().any(|pid| is_at_home(*pid)));
+    let trace = |request: libc::c_uint| {
+        // SAFETY: these requests take no pointers.
+        unsafe { libc::ptrace(request, pids[0], 0, 0) }
+    };
+    if trace(libc::PTRACE_SEIZE) != 0 {
+        return skip("a_traced_ulp_stays_at_home", Need::Namespaces, "ptrace is not permitted");
+    }
+    assert_eq!(trace(libc::PTRACE_INTERRUPT), 0);
+    let mut status = 0;
+    // SAFETY: the status is valid for writing.
+    assert_eq!(unsafe { libc::waitpid(pids[0], &raw mut status, libc::__WALL) }, pids[0]);
+    assert_eq!(trace(libc::PTRACE_CONT), 0);
+    wait_for("the traced one is at home", || is_at_home(pids[0]));
+    assert!(is_at_home(pids[0]) && !is_at_home(pids[1]), "it stays there");
+    // A tracer that ends lets go of it, and only a stopped one can be detached.
+    assert_eq!(trace(libc::PTRACE_INTERRUPT), 0);
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::waitpid(pids[0], &raw mut status, libc::__WALL) }, pids[0]);
+    assert_eq!(trace(libc::PTRACE_DETACH), 0);
+    wait_for("it is on its carrier again", || !is_at_home(pids[0]));
 }

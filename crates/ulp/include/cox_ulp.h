@@ -39,6 +39,9 @@ struct cox_ulp_calls {
 	int (*resume)(int);
 	int (*export_address)(const char *, void *);
 	int (*import_address)(int, const char *, void **);
+	int (*spawn)(const char *, char *const *, char *const *);
+	int (*wait)(int, int *);
+	int (*pid)(int);
 };
 
 #define COX_ULP_AUXILIARY_ENTRY 0x00434f580001ul
@@ -67,7 +70,7 @@ static inline int cox_ulp_number(void)
 	return calls ? calls->number() : -ESRCH;
 }
 
-/* Returns the number of ULPs that were started together. Ordinary process: 1. */
+/* Returns the number of ULPs that were started together, without those of cox_ulp_spawn(). Ordinary process: 1. */
 static inline int cox_ulp_count(void)
 {
 	const struct cox_ulp_calls *calls = cox_ulp_calls();
@@ -107,7 +110,7 @@ static inline int cox_ulp_couple(void)
 	return calls ? calls->couple() : -EPERM;
 }
 
-/* Goes to a carrier now. Returns 0, or -EPERM where nothing is ever decoupled. Ordinary process: -EPERM. */
+/* Goes to a carrier now, unless a debugger traces this ULP. Returns 0, or -EPERM where nothing is ever decoupled. Ordinary process: -EPERM. */
 static inline int cox_ulp_decouple(void)
 {
 	const struct cox_ulp_calls *calls = cox_ulp_calls();
@@ -152,6 +155,38 @@ static inline int cox_ulp_import(int number, const char *name, void **address)
 {
 	const struct cox_ulp_calls *calls = cox_ulp_calls();
 	return calls ? calls->import_address(number, name, address) : -EPERM;
+}
+
+/*
+ * Starts the program `path` as a further ULP of this address space. It begins with the descriptors, the working directory, the blocked signals
+ * and the limits of this ULP, as after posix_spawn(), but it is a child of the host: cox_ulp_wait() waits for it, waitpid() cannot. There is no search in
+ * PATH. Returns its number, or -ENOENT, -EACCES, -ENOEXEC (cox check tells why), -E2BIG, -EFAULT, -ENOMEM, -EAGAIN (192 run already, or a limit of
+ * processes), -ENOSPC (4,096 have been started), -EBUSY if another thread of this ULP is starting one. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_spawn(const char *path, char *const argv[], char *const envp[])
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->spawn(path, argv, envp) : -EPERM;
+}
+
+/*
+ * Waits until ULP `number` has ended, and stores how, as waitpid() does (WIFEXITED, WEXITSTATUS ...), if `status` is not NULL. Any ULP may wait for
+ * any other, any number of times. Returns 0, -EINVAL if there is no such ULP, -EDEADLK for itself. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_wait(int number, int *status)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->wait(number, status) : -EPERM;
+}
+
+/*
+ * Returns the pid of ULP `number`, for kill() and the like. -EAGAIN: it has not been started yet; -ESRCH: it has ended; -EINVAL: there is no
+ * such ULP. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_pid(int number)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->pid(number) : -EPERM;
 }
 
 /* One who waits at a mutex or a barrier, on its own stack. */

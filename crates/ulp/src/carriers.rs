@@ -13,6 +13,7 @@
 //! | `carrier` | the carrier's loop |
 //! | `queue` | its run queue |
 //! | `waiting` | how ULPs suspend and resume each other |
+//! | `spawning` | how they start further ones |
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
 //! | `calls` | what a program can call |
@@ -30,6 +31,7 @@ mod machine;
 mod policy;
 mod queue;
 mod record;
+mod spawning;
 mod sync;
 mod thread;
 mod trap;
@@ -47,11 +49,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use carrier::Carrier;
 pub use counts::{Totals, Used};
 use queue::Queue;
-use record::{Kind, Record, Task, call};
+use record::{HAS_ENDED, Kind, Record, Task, call};
+use spawning::Request;
+pub use spawning::{Asked, Kept};
 pub use thread::probe_dispatch;
 
 use crate::own_code;
-use crate::program::layout;
+use crate::program::{check, layout};
 
 /// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
 const HWCAP2: u64 = 26;
@@ -79,6 +83,9 @@ pub enum Coupled {
     /// Somebody wants it so.
     #[error("as requested")]
     Wish,
+    /// The return addresses of a program are protected by a second stack, which a carrier does not switch.
+    #[error("GLIBC_TUNABLES asks for shadow stacks (x86_shstk)")]
+    ShadowStacks,
     /// TLS cannot be switched in user space.
     #[error("this kernel or processor does not let programs set the FS base (FSGSBASE)")]
     Tls,
@@ -98,24 +105,34 @@ pub struct Carriers {
     homes: u64,
     /// Length of each of them, bytes: whole pages.
     home_bytes: u64,
-    count: usize,
+    /// Number of records that have been made, and for how many there is room.
+    known: usize,
+    room: usize,
     carriers: Vec<*mut Carrier>,
     coupled: Option<Coupled>,
 }
 
 impl Carriers {
-    /// Makes records for `count` ULPs, and starts one carrier on each of `cpus`, but not more carriers than ULPs. `vector` is the auxiliary vector of this
-    /// process. Where ULPs cannot leave their home tasks, there are no carriers.
+    /// Makes records for `count` ULPs, with room for `further` ones, of which `at_once` run at a time, and starts one carrier on each of `cpus`, but not more carriers than ULPs. `vector` is the auxiliary vector of this
+    /// process, `tunables` the value of GLIBC_TUNABLES in the ULPs' environment. Where ULPs cannot leave their home tasks, there are no carriers.
     ///
     /// # Errors
     /// When memory or threads are not available.
-    pub fn start(count: usize, cpus: &[usize], vector: &[(u64, u64)], wish: Wish) -> io::Result<Carriers> {
+    pub fn start(
+        count: usize,
+        (further, at_once): (usize, usize),
+        cpus: &[usize],
+        vector: &[(u64, u64)],
+        tunables: &str,
+        wish: Wish,
+    ) -> io::Result<Carriers> {
         let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
         let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
-        let mut coupled = why_coupled(wish, of(HWCAP2));
+        let mut coupled = why_coupled(wish, tunables, of(HWCAP2));
         let home_bytes = layout::up(frame_bytes + PARKING_BYTES);
-        let homes = map(count as u64 * home_bytes)?;
-        let records = map((count * size_of::<Record>()) as u64)? as *mut Record;
+        let room = count + further;
+        let homes = map(room as u64 * home_bytes)?;
+        let records = map((room * size_of::<Record>()) as u64)? as *mut Record;
         let handlers = HANDLERS_BYTES + frame_bytes;
         let carriers: Vec<*mut Carrier> = if coupled.is_some() {
             Vec::new()
@@ -123,38 +140,100 @@ impl Carriers {
             let one = |_: &usize| {
                 let stack = map(handlers)?;
                 let place = map(size_of::<Carrier>() as u64)? as *mut Carrier;
-                let places = map((Queue::<Record>::places(count) * size_of::<*mut Record>()) as u64)?;
+                let most = count + at_once;
+                let places = map((Queue::<Record>::places(most) * size_of::<*mut Record>()) as u64)?;
                 // SAFETY: new memory, long enough and aligned to a page.
                 unsafe {
-                    let queue = Queue::new(places as *mut *mut Record, count);
+                    let queue = Queue::new(places as *mut *mut Record, most);
                     place.write(Carrier::new(place, (stack, stack + handlers), queue));
                 }
                 Ok(place)
             };
             cpus.iter().take(count).map(one).collect::<io::Result<_>>()?
         };
-        for number in 0..count {
-            let at = homes + number as u64 * home_bytes;
-            let carrier = carriers.get(number % carriers.len().max(1));
-            // SAFETY: a carrier that was just made.
-            let inbox = carrier.map_or(ptr::null(), |carrier| unsafe { &raw const (**carrier).inbox });
-            // SAFETY: new memory, long enough and aligned to a page.
-            unsafe {
-                let this = records.add(number);
-                this.write(Record::new(this, number as u32, inbox, at, at + home_bytes));
-            }
+        let mut all = Carriers { records, homes, home_bytes, known: 0, room, carriers, coupled: None };
+        for _ in 0..count {
+            all.add();
         }
         set_host_task()?;
         trap::set_runtime(own_code::find().addresses);
-        for (cpu, carrier) in cpus.iter().zip(&carriers) {
+        for (cpu, carrier) in cpus.iter().zip(&all.carriers) {
             if let Err(error) = thread::start(*cpu, *carrier) {
                 coupled = Some(Coupled::Thread(error));
                 break;
             }
         }
+        // SAFETY: getpid has no conditions.
+        spawning::set(unsafe { libc::getpid() }, map((room * size_of::<Request>()) as u64)? as *mut Request);
         calls::set(records, count as u32, coupled.is_none());
-        let carriers = if coupled.is_none() { carriers } else { Vec::new() };
-        Ok(Carriers { records, homes, home_bytes, count, carriers, coupled })
+        if coupled.is_some() {
+            all.carriers.clear();
+        }
+        Ok(Carriers { coupled, ..all })
+    }
+
+    /// Makes the record of one more ULP. Returns its number; `None`: there is no room.
+    pub fn add(&mut self) -> Option<usize> {
+        let number = self.known;
+        if number == self.room {
+            return None;
+        }
+        let at = self.homes + number as u64 * self.home_bytes;
+        let carrier = self.carriers.get(number % self.carriers.len().max(1));
+        // SAFETY: carriers are never freed.
+        let inbox = carrier.map_or(ptr::null(), |carrier| unsafe { &raw const (**carrier).inbox });
+        // SAFETY: there is room, and nobody knows of it yet.
+        unsafe {
+            let this = self.records.add(number);
+            this.write(Record::new(this, number as u32, inbox, at, at + self.home_bytes));
+        }
+        self.known += 1;
+        calls::set_known(self.known as u32);
+        Some(number)
+    }
+
+    fn record(&self, number: usize) -> &Record {
+        assert!(number < self.known, "no such ULP");
+        // SAFETY: within the records; the caller uses only atomics.
+        unsafe { &*self.records.add(number) }
+    }
+
+    fn request(&self, number: usize) -> &Request {
+        assert!(number < self.known, "no such ULP");
+        // SAFETY: there are requests for all records.
+        unsafe { Request::of(number) }
+    }
+
+    /// Returns what ULPs have asked to be started since the last call: the number of each, and what it wants.
+    pub fn asked(&self) -> Vec<(usize, Asked)> {
+        if !spawning::take_asked() {
+            return Vec::new();
+        }
+        (0..self.known).filter_map(|number| Some((number, self.request(number).asked()?))).collect()
+    }
+
+    /// Answers ULP `number`, which has asked: it makes a process with these arguments, which is a new ULP of that number, or learns of an error number.
+    pub fn answer(&self, number: usize, answer: Result<(usize, libc::clone_args), i32>) {
+        self.request(number).answer(answer);
+    }
+
+    /// Returns what became of ULP `promised`, which ULP `number` has been promised.
+    #[must_use]
+    pub fn kept(&self, number: usize, promised: usize) -> Kept {
+        self.request(number).kept(&self.record(promised).pid)
+    }
+
+    /// Says how a ULP has ended, as waitpid(2) does.
+    pub fn set_status(&self, number: usize, status: i32) {
+        let ended = &self.record(number).ended;
+        ended.store(status as u32 | HAS_ENDED, Ordering::Release);
+        machine::wake_all(ended);
+    }
+
+    /// Returns the pid of a ULP.
+    #[must_use]
+    pub fn pid(&self, number: usize) -> i32 {
+        self.record(number).pid.load(Ordering::Relaxed)
     }
 
     /// Returns the number of carriers.
@@ -172,24 +251,18 @@ impl Carriers {
     /// Returns what a ULP's home task must have as its GS base.
     #[must_use]
     pub fn task_of(&self, number: usize) -> u64 {
-        assert!(number < self.count, "no such ULP");
-        // SAFETY: within the records.
-        unsafe { self.records.add(number) as u64 }
+        ptr::from_ref(self.record(number)) as u64
     }
 
     /// Returns where the kernel must write the pid of a ULP when it starts its process.
     #[must_use]
     pub fn pid_of(&self, number: usize) -> *mut i32 {
-        assert!(number < self.count, "no such ULP");
-        // SAFETY: within the records.
-        unsafe { (*self.records.add(number)).pid.as_ptr() }
+        self.record(number).pid.as_ptr()
     }
 
     /// Learns that the process of a ULP has ended. Returns whether no carrier has its context, so that its memory may be unmapped. Ask again later if not.
     pub fn ended(&self, number: usize) -> bool {
-        assert!(number < self.count, "no such ULP");
-        // SAFETY: within the records; only atomics are used.
-        let record = unsafe { &*self.records.add(number) };
+        let record = self.record(number);
         record.called.fetch_or(call::DEAD, Ordering::Release);
         // It may wait for another ULP, in no queue.
         // SAFETY: within the records.
@@ -220,9 +293,12 @@ pub fn auxiliary_entry() -> (u64, u64) {
 }
 
 /// Returns why ULPs cannot leave their home tasks, if they cannot.
-fn why_coupled(wish: Wish, hwcap2: u64) -> Option<Coupled> {
+fn why_coupled(wish: Wish, tunables: &str, hwcap2: u64) -> Option<Coupled> {
     if wish == Wish::Coupled {
         return Some(Coupled::Wish);
+    }
+    if check::asks_for_shadow_stacks(tunables) {
+        return Some(Coupled::ShadowStacks);
     }
     if !has_fast_tls(hwcap2) {
         return Some(Coupled::Tls);
@@ -264,9 +340,15 @@ mod tests {
 
     #[test]
     fn where_programs_may_not_set_the_fs_base_ulps_stay_coupled() {
-        let reason = |hwcap2| why_coupled(Wish::Policy, hwcap2).map(|coupled| coupled.to_string());
+        let reason = |hwcap2| why_coupled(Wish::Policy, "", hwcap2).map(|coupled| coupled.to_string());
         assert!(reason(0).is_some_and(|reason| reason.contains("FSGSBASE")));
-        let carriers = Carriers::start(3, &[0, 1], &[(MINSIGSTKSZ, 2048)], Wish::Policy).unwrap();
+        let carriers = Carriers::start(3, (0, 0), &[0, 1], &[(MINSIGSTKSZ, 2048)], "", Wish::Policy).unwrap();
         assert_eq!((carriers.number(), carriers.coupled().map(ToString::to_string)), (0, reason(0)));
+    }
+
+    #[test]
+    fn programs_with_shadow_stacks_stay_coupled() {
+        let reason = why_coupled(Wish::Policy, "glibc.cpu.x86_shstk=on", u64::MAX);
+        assert!(matches!(reason, Some(Coupled::ShadowStacks)), "{reason:?}");
     }
 }

@@ -70,34 +70,47 @@ pub(crate) fn list_of_linker<'d, R: ReadRef<'d>>(file: R) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     first: *const Node,
+    /// Number of nodes in the chain, and for how many there is memory.
     count: usize,
+    room: usize,
 }
 
 impl Nodes {
-    /// Makes a node for each of `count` ULPs, and appends them to the list of this process.
+    /// Makes a node for each of `count` ULPs, with room for `further` ones, and appends them to the list of this process.
     ///
     /// # Errors
     /// When memory is not available.
-    pub fn new(count: usize) -> io::Result<Nodes> {
+    pub fn new(count: usize, further: usize) -> io::Result<Nodes> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        let bytes = count.max(1) * size_of::<Node>();
+        let room = count + further;
+        let bytes = room.max(1) * size_of::<Node>();
         // SAFETY: the kernel chooses a free place.
         let first = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, prot, flags) }?.cast::<Node>().cast_const();
-        for number in 0..count {
-            // SAFETY: new memory, long enough and aligned to a page; zeros are a valid value.
-            let node = unsafe { &*first.add(number) };
-            let next = if number + 1 < count { node as *const Node as u64 + size_of::<Node>() as u64 } else { 0 };
-            for (lists, next) in [(&node.program, &raw const node.libraries as u64), (&node.libraries, next)] {
-                lists.version.store(CHAINED, Ordering::Relaxed);
-                lists.next.store(next, Ordering::Relaxed);
-            }
-        }
+        let mut nodes = Nodes { first, count: 0, room };
+        (0..count).for_each(|_| nodes.add());
         if let Some(own) = own_lists().filter(|own| count > 0 && own.next.load(Ordering::Relaxed) == 0) {
             own.next.store(first as u64, Ordering::Release);
             // The upper half of the word is padding.
             own.version.store(CHAINED, Ordering::Release);
         }
-        Ok(Nodes { first, count })
+        Ok(nodes)
+    }
+
+    /// Appends the node of one more ULP, for which there is room.
+    pub fn add(&mut self) {
+        assert!(self.count < self.room, "no room for another node");
+        // SAFETY: new memory, long enough and aligned; zeros are a valid value.
+        let node = unsafe { &*self.first.add(self.count) };
+        for (lists, next) in [(&node.program, &raw const node.libraries as u64), (&node.libraries, 0)] {
+            lists.next.store(next, Ordering::Relaxed);
+            lists.version.store(CHAINED, Ordering::Relaxed);
+        }
+        if let Some(before) = self.count.checked_sub(1) {
+            // SAFETY: within the nodes.
+            let before = unsafe { &*self.first.add(before) };
+            before.libraries.next.store(node as *const Node as u64, Ordering::Release);
+        }
+        self.count += 1;
     }
 
     /// Returns the address of the node of a ULP.
@@ -181,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_list_is_entered_when_there_is_one() {
-        let nodes = Nodes::new(2).unwrap();
+        let mut nodes = Nodes::new(1, 1).unwrap();
+        nodes.add();
         // SAFETY: nodes.
         let [first, second] = [0, 1].map(|number| unsafe { &*(nodes.of(number) as *const Node) });
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);

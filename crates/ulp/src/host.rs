@@ -3,6 +3,8 @@
 mod crowd;
 mod outputs;
 mod space;
+mod spawned;
+mod words;
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -16,6 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crowd::Crowd;
 use outputs::Outputs;
+use spawned::{AT_ONCE, MOST, Promised};
 
 use crate::carriers::{self, Carriers, Wish};
 use crate::debugging::Nodes;
@@ -106,11 +109,21 @@ pub struct Wanted {
     pub reader: Option<PathBuf>,
 }
 
+impl Wanted {
+    /// Returns the value of GLIBC_TUNABLES.
+    fn tunables(&self) -> String {
+        let value = |one: &CString| one.to_bytes().strip_prefix(b"GLIBC_TUNABLES=").map(<[u8]>::to_owned);
+        String::from_utf8_lossy(&self.environment.iter().find_map(value).unwrap_or_default()).into_owned()
+    }
+}
+
 /// What became of the ULPs.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How each one ended, by its number.
+    /// How each one ended, by its number; without those that ULPs have started.
     pub ended: Vec<Ended>,
+    /// Number of ULPs that ULPs have started.
+    pub spawned: usize,
     /// Number of carriers.
     pub carriers: usize,
     /// Why there are none.
@@ -146,11 +159,11 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         carriers::allowed_cpus().map_err(|source| HostError::Os { what: "cannot read the CPU affinity", source })?;
     let count = wanted.copies.iter().map(|copies| copies.count).sum();
     let vector = wanted.copies.first().map_or(&[][..], |copies| copies.loader.vector());
-    let carriers = Carriers::start(count, &cpus, vector, wanted.wish)
+    let carriers = Carriers::start(count, (MOST, AT_ONCE), &cpus, vector, &wanted.tunables(), wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
     wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
     let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
-    let arena = Arena::new(longest.unwrap_or(0), count)
+    let arena = Arena::new(longest.unwrap_or(0), count + AT_ONCE)
         .map_err(|source| HostError::Os { what: "cannot find free addresses", source })?;
     let outputs = wanted.reader.as_deref().map(Outputs::of).transpose();
     let outputs = outputs.map_err(|source| HostError::Os { what: "no reader of the outputs", source })?;
@@ -168,10 +181,13 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         failed: 0,
         is_told_to_end: false,
         newest: None,
+        promised: Vec::new(),
+        spawned: 0,
+        is_given_up: false,
         starting: Duration::ZERO,
         started: 0,
         at_once: 0,
-        nodes: Nodes::new(count)
+        nodes: Nodes::new(count, MOST)
             .map_err(|source| HostError::Os { what: "no memory for what debuggers see", source })?,
     };
     let mut crowd = Crowd::new(space::room());
@@ -189,16 +205,18 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         Ok(())
     });
     if let Err(error) = started {
+        ulps.is_given_up = true;
         ulps.send(libc::SIGKILL);
         ulps.reap(&signals)?;
         return Err(error);
     }
     ulps.reap(&signals)?;
-    let Ulps { carriers, ended, lingering, full_of_mappings, starting, started, at_once, .. } = ulps;
+    let Ulps { carriers, ended, lingering, full_of_mappings, starting, started, spawned, at_once, .. } = ulps;
     // A carrier may still run in it.
     std::mem::forget(lingering);
     Ok(Outcome {
         ended,
+        spawned,
         carriers: carriers.number(),
         coupled: carriers.coupled().map(ToString::to_string),
         counts: carriers.totals(),
@@ -212,15 +230,39 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     })
 }
 
+/// Returns the name of a ULP's main thread: that of the program, and the number.
+fn comm(program: &str, number: usize) -> CString {
+    let suffix = format!(".{number}");
+    let kept: String = program.chars().take(15 - suffix.len().min(15)).collect();
+    CString::new(kept + &suffix).unwrap_or_default()
+}
+
 /// How often the host looks whether carriers have parted with ULPs that were killed.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A ULP that runs.
+struct Running {
+    number: usize,
+    image: Image,
+    /// Of a program that only this ULP executes.
+    loader: Option<Box<Loader>>,
+}
+
+/// Memory of a ULP that has ended, and what its code may still read.
+struct Lingering {
+    number: usize,
+    memory: Memory,
+    _loader: Option<Box<Loader>>,
+}
+
 /// The ULPs of a host.
 struct Ulps {
-    /// Number and memory of those that run, by pid.
-    alive: HashMap<i32, (usize, Image)>,
+    /// Those that run, by pid.
+    alive: HashMap<i32, Running>,
+    /// Those that ULPs have asked for, while it is not known whether their processes exist.
+    promised: Vec<Promised>,
     /// Those that have ended while a carrier had their context.
-    lingering: Vec<(usize, Memory)>,
+    lingering: Vec<Lingering>,
     arena: Arena,
     /// How each one ended. Those that were never started count as killed.
     ended: Vec<Ended>,
@@ -240,7 +282,10 @@ struct Ulps {
     /// See [`Outcome`].
     starting: Duration,
     started: usize,
+    spawned: usize,
     at_once: usize,
+    /// Whether all are to be killed.
+    is_given_up: bool,
     /// How debuggers find the files of each.
     nodes: Nodes,
 }
@@ -254,31 +299,37 @@ impl Ulps {
             environment.retain(|one| !one.as_bytes().starts_with(beginning.as_bytes()));
             environment.extend(CString::new(format!("{beginning}{number}")).ok());
         }
-        let mut random = [0; 16];
-        getrandom(&mut random, GetRandomFlags::empty())
-            .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
-        let arguments = copies.arguments.clone();
-        let image = copies.loader.load(
-            Start { arguments, environment, random, shift: shift(number) },
-            &mut self.arena,
-            self.nodes.of(number),
-        )?;
-        let suffix = format!(".{number}");
-        let kept: String = copies.name.chars().take(15 - suffix.len().min(15)).collect();
-        let name = CString::new(kept + &suffix).unwrap_or_default();
+        let image = self.load(&copies.loader, copies.arguments.clone(), environment, number)?;
+        let name = comm(&copies.name, number);
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
         let given = self.outputs.as_ref().map(|outputs| outputs.give(number)).transpose();
         let given = given.map_err(|why| HostError::Start { number, why })?;
         let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
             .map_err(|why| HostError::Start { number, why })?;
         drop(given);
-        self.alive.insert(pid, (number, image));
+        self.alive.insert(pid, Running { number, image, loader: None });
         self.newest = Some(pid);
         Ok(())
     }
 
+    /// Maps a program for a ULP.
+    fn load(
+        &mut self,
+        loader: &Loader,
+        arguments: Vec<CString>,
+        environment: Vec<CString>,
+        number: usize,
+    ) -> Result<Image, HostError> {
+        let mut random = [0; 16];
+        getrandom(&mut random, GetRandomFlags::empty())
+            .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
+        let start = Start { arguments, environment, random, shift: shift(number) };
+        Ok(loader.load(start, &mut self.arena, self.nodes.of(number))?)
+    }
+
     /// Sends a signal to all ULPs.
-    fn send(&self, signal: i32) {
+    fn send(&mut self, signal: i32) {
+        self.look_for_promised();
         for pid in self.alive.keys() {
             // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
             unsafe { libc::kill(*pid, signal) };
@@ -289,6 +340,7 @@ impl Ulps {
     fn reap(&mut self, signals: &Signals) -> Result<(), HostError> {
         self.wait(signals, Some(Duration::ZERO));
         while !self.alive.is_empty() {
+            self.answer_all();
             if !self.collect()? {
                 self.wait(signals, None);
             }
@@ -337,21 +389,28 @@ impl Ulps {
             Err(Errno::INTR) => return Ok(true),
             Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
         };
-        let Some((number, image)) = self.alive.remove(&pid.as_raw_nonzero().get()) else { return Ok(true) };
-        self.ended[number] = match (status.exit_status(), status.terminating_signal()) {
+        self.look_for_promised();
+        let Some(one) = self.alive.remove(&pid.as_raw_nonzero().get()) else { return Ok(true) };
+        let Running { number, image, loader } = one;
+        let ended = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Ended::Exit(code),
             (None, signal) => Ended::Signal(signal.unwrap_or(0)),
         };
-        if self.ended[number] != Ended::Exit(0) {
+        if ended != Ended::Exit(0) {
             self.failed += 1;
             // Reading the mappings takes milliseconds: after the first failure, the second, the fourth, the eighth…
             if self.failed.is_power_of_two() && self.full_of_mappings.is_none() {
                 self.full_of_mappings = space::reached_limit_of_mappings();
             }
         }
+        if let Some(place) = self.ended.get_mut(number) {
+            *place = ended;
+        }
         self.nodes.ended(number);
+        self.forget_promises_to(number);
+        self.carriers.set_status(number, status.as_raw());
         // Memory that a carrier still runs in stays until the carrier has parted with it.
-        self.lingering.push((number, image.into_memory()));
+        self.lingering.push(Lingering { number, memory: image.into_memory(), _loader: loader });
         self.unmap_what_carriers_left();
         Ok(true)
     }
@@ -359,8 +418,8 @@ impl Ulps {
     /// Unmaps the memory of ULPs that have ended, if no carrier has their context.
     fn unmap_what_carriers_left(&mut self) {
         let Ulps { carriers, arena, lingering, .. } = self;
-        for (_, memory) in lingering.extract_if(.., |(number, _)| carriers.ended(*number)) {
-            arena.give_back(memory);
+        for one in lingering.extract_if(.., |one| carriers.ended(one.number)) {
+            arena.give_back(one.memory);
         }
     }
 }

@@ -32,6 +32,15 @@ struct First {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pid(pub i32);
 
+/// Whose child a new process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// The caller's, which is the host.
+    Caller,
+    /// The host's, although a ULP makes it.
+    Host,
+}
+
 /// What a new process begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning<'a> {
@@ -52,6 +61,14 @@ pub struct Beginning<'a> {
 /// # Errors
 /// The kernel refuses a new process.
 pub fn start(image: &Image, beginning: &Beginning<'_>) -> io::Result<Pid> {
+    let arguments = prepare(image, beginning, Parent::Caller);
+    // SAFETY: the image was prepared for it, and is not used by another process.
+    let pid = unsafe { begin_prepared(&raw const arguments) };
+    if pid < 0 { Err(io::Error::from_raw_os_error(-pid as i32)) } else { Ok(Pid(pid as i32)) }
+}
+
+/// Prepares the stack of a program for [`begin_prepared`]. To be called by the host. Returns the arguments of clone3(2).
+pub(crate) fn prepare(image: &Image, beginning: &Beginning<'_>, parent: Parent) -> libc::clone_args {
     let mut comm = [0; 16];
     let bytes = beginning.name.to_bytes();
     let length = bytes.len().min(15);
@@ -70,19 +87,30 @@ pub fn start(image: &Image, beginning: &Beginning<'_>) -> io::Result<Pid> {
     let at = (image.stack_pointer - size_of::<First>() as u64) & !15;
     // SAFETY: the image's stack is mapped below its stack pointer, and the program does not run yet.
     unsafe { (at as *mut First).write(first) };
-    let arguments = libc::clone_args {
-        flags: (libc::CLONE_VM | libc::CLONE_PARENT_SETTID) as u64 | CLONE_CLEAR_SIGHAND,
+    // With CLONE_PARENT, the new process has the exit signal of the calling one, which is SIGCHLD for a ULP.
+    let (parent, exit_signal) = match parent {
+        Parent::Caller => (0, libc::SIGCHLD),
+        Parent::Host => (libc::CLONE_PARENT, 0),
+    };
+    libc::clone_args {
+        flags: (libc::CLONE_VM | libc::CLONE_PARENT_SETTID | parent) as u64 | CLONE_CLEAR_SIGHAND,
         parent_tid: beginning.pid as u64,
-        exit_signal: libc::SIGCHLD as u64,
+        exit_signal: exit_signal as u64,
         // The kernel sets the stack pointer to the end of this stack.
         stack: image.stack_pointer - 4096,
         stack_size: at - (image.stack_pointer - 4096),
         // SAFETY: all fields are numbers, for which 0 means none.
         ..unsafe { std::mem::zeroed() }
-    };
-    // SAFETY: the arguments are valid. The new process continues in `begin`, with a stack of its own, and never returns.
-    let pid = unsafe { clone_and_begin(&arguments, size_of::<libc::clone_args>()) };
-    if pid < 0 { Err(io::Error::from_raw_os_error(-pid as i32)) } else { Ok(Pid(pid as i32)) }
+    }
+}
+
+/// Makes a process as [`prepare`] has prepared it. Returns its pid, or a negative error number.
+///
+/// # Safety
+/// The arguments must be those that `prepare` has returned, for an image in which no process runs.
+pub(crate) unsafe fn begin_prepared(arguments: *const libc::clone_args) -> i64 {
+    // SAFETY: the caller's. The new process has a stack of its own, and never returns here.
+    unsafe { clone_and_begin(arguments, size_of::<libc::clone_args>()) }
 }
 
 /// Signals with a handler get their default action (Linux 5.5).

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use machine::CpuSet;
 
 use super::cpus::at_least_one;
@@ -15,12 +15,18 @@ use super::cpus::at_least_one;
 /// program must be position-independent (PIE), which is the default of compilers on Linux.
 #[derive(Debug, Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "cox ulp -n N [OPTIONS] -- PROGRAM [ARGS]...\n       cox ulp --mpmd FILE [OPTIONS]\n       cox ulp ps",
     after_help = "Example:\n  cox ulp -n 64 -- ./app input\n  cox ulp -n 16 --env-rank RANK -- sh -c 'echo I am $RANK'\n  cox ulp --mpmd FILE     (a line of FILE: 3 ./app input)\n\n\
 Exit codes:\n  N      the exit code of the first ULP, by number, that did not exit with 0\n  128+N  signal N ended that ULP\n  \
 125    cox failed before the program ran, or not all ULPs could be started\n  126    the program cannot be executed as a ULP\n  \
 127    the program was not found"
 )]
 pub struct Ulp {
+    /// A subcommand.
+    #[command(subcommand)]
+    pub what: Option<UlpVerb>,
     /// Number of ULPs
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "mpmd")]
     pub count: Option<u32>,
@@ -51,6 +57,13 @@ pub struct Ulp {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "mpmd")]
     pub program: Vec<OsString>,
+}
+
+/// What `cox ulp` can do beside running ULPs.
+#[derive(Debug, Subcommand)]
+pub enum UlpVerb {
+    /// List the ULPs that run: number, pid, state, CPU time and name
+    Ps,
 }
 
 /// Parses the name of an environment variable.

@@ -69,6 +69,7 @@ fn can(name: &OsStr, file: &Path, by_launcher: bool) -> Result<String> {
         names_own_file: contains(file, OWN_FILE.as_bytes())
             .with_context(|| format!("cannot read {}", file.display()))?,
         gives_rights: gives_rights(file)?,
+        tunables: &std::env::var("GLIBC_TUNABLES").unwrap_or_default(),
         address_space: getrlimit(Resource::As).current,
     };
     let tasks = imports.iter().any(|import| TASKS.contains(&import.as_str()));

@@ -17,3 +17,4 @@ pub mod series;
 pub mod simulate;
 pub mod tries;
 pub mod ulp;
+pub mod ulp_ps;

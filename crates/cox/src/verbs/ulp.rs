@@ -27,7 +27,7 @@ use crate::prefixed::Prefixed;
 use crate::{cli, exit, python};
 
 /// File name of the host, and its folder relative to that of cox when it is installed.
-const HOST: &str = "cox-ulp-host";
+pub const HOST: &str = "cox-ulp-host";
 const INSTALLED: &str = "../libexec/coxswain";
 /// Exit codes as in env(1) and shells: the program was not found, or it cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -71,7 +71,8 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     // Without the file, the host has not run the ULPs to their end, and has said why.
     if let (Ok(text), false) = (fs::read(&report), options.quiet) {
         let told: Told = serde_json::from_slice(&text).context("the outcome of the ULPs")?;
-        say(&summary(&told.ended, Duration::from_nanos(wall_ns)));
+        let further = if told.spawned > 0 { format!(" · {} more by ULPs", told.spawned) } else { String::new() };
+        say(&(summary(&told.ended, Duration::from_nanos(wall_ns)) + &further));
         if options.stats {
             told.stats().iter().for_each(|line| say(line));
         }
@@ -120,6 +121,8 @@ struct Told {
     /// How long it took to load and start so many.
     starting_ns: u64,
     started: u64,
+    /// How many further ones ULPs have started.
+    spawned: u64,
 }
 
 impl Told {
@@ -229,6 +232,7 @@ mod tests {
             at_once: 3,
             starting_ns: 2_000_000,
             started: 4,
+            spawned: 0,
         };
         let right = [
             "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 30, ended by write 9, futex 4, read 3, nanosleep 3, other calls 3, faults 7",

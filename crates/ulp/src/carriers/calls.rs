@@ -11,7 +11,7 @@ use super::carrier::Carrier;
 use super::exports::{Exports, Refused};
 use super::policy::Choice;
 use super::record::{KIND_AT, Kind, Record, Task, call};
-use super::{home, machine};
+use super::{home, machine, spawning};
 
 /// Type of the entry in the auxiliary vector: "COX" and the version of the table. The kernel's own are small numbers.
 pub(crate) const ENTRY: u64 = 0x0043_4f58_0001;
@@ -31,6 +31,9 @@ pub(super) struct Table {
     resume: unsafe extern "C" fn(i32) -> i32,
     export: unsafe extern "C" fn(*const u8, u64) -> i32,
     import: unsafe extern "C" fn(i32, *const u8, *mut u64) -> i32,
+    spawn: unsafe extern "C" fn(u64, u64, u64) -> i32,
+    wait: unsafe extern "C" fn(i32, *mut i32) -> i32,
+    pid: unsafe extern "C" fn(i32) -> i32,
 }
 
 pub(super) static TABLE: Table = Table {
@@ -45,14 +48,18 @@ pub(super) static TABLE: Table = Table {
     resume,
     export,
     import,
+    spawn: spawning::spawn,
+    wait: spawning::wait,
+    pid: spawning::pid,
 };
 
 /// What ULPs have exported.
 static EXPORTS: Exports = Exports::new();
 
-/// The records of all ULPs, and their number.
+/// The records of all ULPs, the number of those that are started together, and the number of records.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
 static COUNT: AtomicU32 = AtomicU32::new(0);
+static KNOWN: AtomicU32 = AtomicU32::new(0);
 /// Whether there are carriers.
 static CAN_LEAVE: AtomicU32 = AtomicU32::new(0);
 
@@ -60,11 +67,17 @@ static CAN_LEAVE: AtomicU32 = AtomicU32::new(0);
 pub(super) fn set(records: *mut Record, count: u32, can_leave: bool) {
     RECORDS.store(records, Ordering::Relaxed);
     COUNT.store(count, Ordering::Relaxed);
+    KNOWN.store(count, Ordering::Relaxed);
     CAN_LEAVE.store(can_leave.into(), Ordering::Relaxed);
 }
 
+/// Says that there are so many records by now.
+pub(super) fn set_known(known: u32) {
+    KNOWN.store(known, Ordering::Release);
+}
+
 /// Where a function was called.
-enum Caller {
+pub(super) enum Caller {
     /// By a ULP on a carrier.
     Carried(*mut Carrier),
     /// By the main thread of a ULP at home.
@@ -74,7 +87,7 @@ enum Caller {
 }
 
 #[inline(always)]
-fn caller() -> Caller {
+pub(super) fn caller() -> Caller {
     let task = Task::current().cast_mut();
     if task.is_null() {
         return Caller::Other(std::ptr::null_mut());
@@ -105,7 +118,7 @@ unsafe extern "C" fn number() -> i32 {
     if record.is_null() { -libc::ESRCH } else { unsafe { (*record).number as i32 } }
 }
 
-/// Returns the number of ULPs; 1 in an ordinary process.
+/// Returns the number of ULPs that were started together; 1 in an ordinary process.
 unsafe extern "C" fn count() -> i32 {
     if Task::current().is_null() { 1 } else { COUNT.load(Ordering::Relaxed) as i32 }
 }
@@ -125,7 +138,7 @@ unsafe extern "C" fn yield_elsewhere() {
         Caller::Carried(_) => {}
         // SAFETY: the caller is the main thread, at home, where the context owns its record.
         Caller::Home(record) => unsafe {
-            if !(*record).is_held && (*record).policy.on_yield() == Choice::Leave {
+            if !home::must_stay(record) && (*record).policy.on_yield() == Choice::Leave {
                 home::leave(record);
             } else {
                 (*record).counts.coupled_yields.fetch_add(1, Ordering::Relaxed);
@@ -137,8 +150,8 @@ unsafe extern "C" fn yield_elsewhere() {
 }
 
 /// Returns the record of a ULP.
-fn record_of(number: i32) -> Option<*mut Record> {
-    let number = u32::try_from(number).ok().filter(|number| *number < COUNT.load(Ordering::Relaxed))?;
+pub(super) fn record_of(number: i32) -> Option<*mut Record> {
+    let number = u32::try_from(number).ok().filter(|number| *number < KNOWN.load(Ordering::Acquire))?;
     // SAFETY: within the records.
     Some(unsafe { RECORDS.load(Ordering::Relaxed).add(number as usize) })
 }
@@ -185,7 +198,9 @@ unsafe extern "C" fn decouple() -> i32 {
         // SAFETY: the caller is the main thread, at home.
         Caller::Home(record) => unsafe {
             (*record).is_held = false;
-            home::leave(record);
+            if !home::must_stay(record) {
+                home::leave(record);
+            }
             0
         },
         Caller::Other(_) => -libc::EPERM,
@@ -208,7 +223,7 @@ unsafe extern "C" fn suspend() -> i32 {
                 if (*record).waiting.take() {
                     return 0;
                 }
-                if !(*record).is_held && (*record).policy.on_yield() == Choice::Leave {
+                if !home::must_stay(record) && (*record).policy.on_yield() == Choice::Leave {
                     // The caller sees that it has not been resumed, and comes again.
                     home::leave(record);
                     return 0;

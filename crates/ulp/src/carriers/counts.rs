@@ -35,7 +35,7 @@ impl Carriers {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for number in 0..self.count {
+        for number in 0..self.known {
             // SAFETY: within the records; only atomics are used.
             let counts = unsafe { &(*self.records.add(number)).counts };
             totals.yields += counts.yields.load(Ordering::Relaxed);

@@ -9,6 +9,9 @@
 //! 4. When the context's registers are in place, the signals that it does not block itself are unblocked, in a signal frame by the kernel. Then the kept
 //!    signals arrive.
 //!
+//! A wait that ends without a signal was interrupted by a stop. If a debugger has stopped it, the context comes home, too, and stays there as long as it is
+//! traced.
+//!
 //! A futex would wake the home task in less time, but could not be waited for together with signals. A signalfd(2) could, but would be a descriptor of
 //! the program's.
 
@@ -81,6 +84,46 @@ pub(super) unsafe fn has_pid(record: *mut Record) -> bool {
     unsafe { machine::call4(libc::SYS_gettid, 0, 0, 0, 0) == (*record).pid.load(Ordering::Relaxed).into() }
 }
 
+/// Number of coupled yields after which it is looked whether a ULP is still traced.
+const LOOK_FOR_TRACER: u64 = 256;
+
+/// Whether a ULP that is at home must stay there: the program has asked for it, or a debugger traces it.
+///
+/// # Safety
+/// The caller must be the ULP's main thread, on its home task.
+pub(super) unsafe fn must_stay(record: *mut Record) -> bool {
+    // SAFETY: at home, the context owns its record.
+    let record = unsafe { &*record };
+    if record.is_traced.load(Ordering::Relaxed)
+        && record.counts.coupled_yields.load(Ordering::Relaxed).is_multiple_of(LOOK_FOR_TRACER)
+    {
+        record.is_traced.store(has_tracer(), Ordering::Relaxed);
+    }
+    record.is_held || record.is_traced.load(Ordering::Relaxed)
+}
+
+/// Whether a debugger traces the calling task. If the kernel does not tell, none does.
+fn has_tracer() -> bool {
+    const NAME: &[u8] = b"TracerPid:\t";
+    let mut text = [0u8; 256];
+    let path = c"/proc/thread-self/status".as_ptr() as u64;
+    // SAFETY: the path and the buffer are valid; the descriptor is closed again.
+    let length = unsafe {
+        let (at, flags) = (libc::AT_FDCWD as u64, (libc::O_RDONLY | libc::O_CLOEXEC) as u64);
+        let file = machine::call4(libc::SYS_openat, at, path, flags, 0);
+        if file < 0 {
+            return false;
+        }
+        let length = machine::call4(libc::SYS_read, file as u64, text.as_mut_ptr() as u64, text.len() as u64, 0);
+        machine::call4(libc::SYS_close, file as u64, 0, 0, 0);
+        length
+    };
+    // The line is the eighth one; its first digit is 0 for none.
+    let lines = text.get(..length.max(0) as usize).unwrap_or_default();
+    let mut pid = lines.windows(NAME.len() + 1).filter_map(|part| part.strip_prefix(NAME));
+    pid.next().is_some_and(|digits| digits.first().is_some_and(|digit| *digit != b'0'))
+}
+
 /// Leaves the home task for the carrier. Returns on the carrier, or at home after a stay there.
 ///
 /// # Safety
@@ -123,6 +166,10 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
                 break;
             }
             // A negative number: the task was stopped and continued.
+            let is_traced = signal < 0 && has_tracer();
+            if is_traced {
+                (*record).is_traced.store(true, Ordering::Relaxed);
+            }
             if signal > 0 {
                 if let Some(place) = kept.get_mut(count) {
                     *place = info;
@@ -131,6 +178,8 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
                     awaited = nudges;
                     queue(pid, &info);
                 }
+            }
+            if signal > 0 || is_traced {
                 (*record).called.fetch_or(call::HOME, Ordering::Release);
                 (*(*record).inbox).call();
                 // It may wait for another ULP, in no queue of its carrier.

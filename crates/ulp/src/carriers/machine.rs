@@ -61,6 +61,21 @@ pub(super) fn block_signals() -> u64 {
     before
 }
 
+/// Blocks these signals, and no others.
+pub(super) fn set_mask(mask: u64) {
+    // SAFETY: the set is valid.
+    unsafe {
+        call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, SET_BYTES);
+    }
+}
+
+/// Wakes all threads that sleep on a word of this address space.
+pub(super) fn wake_all(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
+    // SAFETY: the word is valid.
+    unsafe { call4(libc::SYS_futex, (word as *const AtomicU32) as u64, operation, i32::MAX as u64, 0) };
+}
+
 static ALL_BITS: u64 = ALL_SIGNALS;
 
 /// Returns the stack of this task for signal handlers.

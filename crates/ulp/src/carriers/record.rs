@@ -90,6 +90,8 @@ pub(super) struct Record {
     pub policy: Policy,
     /// Whether the program has asked to stay coupled.
     pub is_held: bool,
+    /// Whether a debugger traces it, as far as is known: then it stays at home, where the debugger sees its registers.
+    pub is_traced: AtomicBool,
     /// Whether it waits for another ULP.
     pub waiting: Waiting,
     /// Link in the carrier's inbox.
@@ -113,7 +115,12 @@ pub(super) struct Record {
     /// The inbox of the carrier that it goes to.
     pub inbox: *const Inbox,
     pub counts: Counts,
+    /// How its process has ended: the status of waitpid(2) and [`HAS_ENDED`]; 0: not yet.
+    pub ended: AtomicU32,
 }
+
+/// Set in [`Record::ended`].
+pub(super) const HAS_ENDED: u32 = 1 << 31;
 
 const _: () = assert!(std::mem::offset_of!(Record, number) == 64);
 
@@ -152,6 +159,7 @@ impl Record {
             number,
             policy: Policy::new(u64::from(number) + 1),
             is_held: false,
+            is_traced: AtomicBool::new(false),
             waiting: Waiting::new(),
             link: Link::new(),
             is_carried: AtomicBool::new(false),
@@ -164,6 +172,7 @@ impl Record {
             frame,
             inbox,
             counts: Counts::default(),
+            ended: AtomicU32::new(0),
         }
     }
 }

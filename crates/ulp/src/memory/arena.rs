@@ -28,7 +28,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Finds addresses for `count` ULPs, whose programs with their stacks take at most `program_bytes`.
+    /// Finds addresses for `count` ULPs at a time, whose programs with their stacks take at most `program_bytes`.
     ///
     /// # Errors
     /// When /proc cannot be read.
@@ -49,11 +49,15 @@ impl Arena {
     /// Reserves the first `bytes` of a region. They cannot be accessed yet.
     ///
     /// # Errors
-    /// When the kernel refuses it, or all regions are in use.
+    /// When the kernel refuses it, all regions are in use, or they are too short.
     pub fn reserve(&mut self, bytes: u64) -> Result<Memory, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         for _ in 0..REGIONS {
             let region = self.regions.take().ok_or(Errno::NOMEM)?;
+            if bytes > region.near.end - region.near.start {
+                self.regions.give_back(&region);
+                return Err(Errno::NOMEM);
+            }
             let at = ptr::with_exposed_provenance_mut(region.near.start as usize);
             // SAFETY: the mapping replaces nothing.
             match unsafe { mmap_anonymous(at, bytes as usize, ProtFlags::empty(), flags) } {

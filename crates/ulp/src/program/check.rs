@@ -9,6 +9,8 @@ pub struct Facts<'a> {
     pub names_own_file: bool,
     /// Whether its file gives rights to who executes it: set-user-id, set-group-id, capabilities.
     pub gives_rights: bool,
+    /// The value of GLIBC_TUNABLES.
+    pub tunables: &'a str,
     /// Limit of the address space (RLIMIT_AS), bytes; `None`: unlimited.
     pub address_space: Option<u64>,
 }
@@ -18,6 +20,9 @@ pub const OWN_FILE: &str = "/proc/self/exe";
 
 /// Functions that move the break.
 const BREAK: [&str; 2] = ["brk", "sbrk"];
+
+/// Symbols of programs that use restartable sequences themselves: through librseq, or glibc's.
+const RSEQ: [&str; 4] = ["__rseq_abi", "__rseq_offset", "rseq_register_current_thread", "rseq_register"];
 
 /// Something that is different.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,18 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
             "allocate with malloc() or mmap()",
         );
     }
+    if let Some(symbol) = facts.imports.iter().find(|name| RSEQ.contains(&name.as_str())) {
+        add(
+            format!("it uses restartable sequences ({symbol}), which do not work on carriers"),
+            "run it with --coupled, unless it never yields",
+        );
+    }
+    if asks_for_shadow_stacks(facts.tunables) {
+        add(
+            "GLIBC_TUNABLES asks for shadow stacks, so that ULPs stay coupled".to_owned(),
+            "leave out glibc.cpu.x86_shstk",
+        );
+    }
     if facts.names_own_file {
         add(
             format!(
@@ -65,21 +82,42 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
     remarks
 }
 
+/// Whether the value of GLIBC_TUNABLES makes glibc enable shadow stacks, where processor and kernel have them.
+#[must_use]
+pub fn asks_for_shadow_stacks(tunables: &str) -> bool {
+    let mut values = tunables.split(':').filter_map(|one| one.strip_prefix("glibc.cpu.x86_shstk="));
+    values.next_back().is_some_and(|value| value != "off")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn tunables_ask_for_shadow_stacks() {
+        let asks = asks_for_shadow_stacks;
+        assert!(asks("glibc.cpu.x86_shstk=on") && asks("glibc.malloc.check=1:glibc.cpu.x86_shstk=permissive"));
+        assert!(!asks("") && !asks("glibc.cpu.x86_ibt=on") && !asks("glibc.cpu.x86_shstk=on:glibc.cpu.x86_shstk=off"));
+    }
+
+    #[test]
     fn only_what_is_different_is_remarked() {
         let imports = ["malloc".to_owned(), "brk_of_mine".to_owned()];
         assert_eq!(remarks(&Facts { imports: &imports, ..Facts::default() }), []);
-        let imports = ["malloc".to_owned(), "sbrk".to_owned()];
-        let facts =
-            Facts { imports: &imports, names_own_file: true, gives_rights: true, address_space: Some(512 << 20) };
+        let imports = ["malloc", "sbrk", "__rseq_offset"].map(str::to_owned);
+        let facts = Facts {
+            imports: &imports,
+            names_own_file: true,
+            gives_rights: true,
+            tunables: "glibc.cpu.x86_shstk=on",
+            address_space: Some(512 << 20),
+        };
         let all: Vec<String> = remarks(&facts).into_iter().map(|remark| remark.what).collect();
-        for (part, what) in ["set-user-id", "sbrk()", "/proc/self/exe", "512 MiB"].iter().zip(&all) {
+        for (part, what) in
+            ["set-user-id", "sbrk()", "(__rseq_offset)", "shadow stacks", "/proc/self/exe", "512 MiB"].iter().zip(&all)
+        {
             assert!(what.contains(part), "{what}");
         }
-        assert_eq!(all.len(), 4);
+        assert_eq!(all.len(), 6);
     }
 }
