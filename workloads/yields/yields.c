@@ -224,7 +224,7 @@ int main(int argc, char **argv)
                    "variable. Prints ns per time. With --as ulps, start it with cox ulp.",
         .example = "taskset -c 1 yields --as threads --count 100\n"
                    "taskset -c 1 cox ulp -n 100 -- yields --as ulps --board /dev/shm/board",
-        .checked = "Each member's thread-local variable has counted its rounds.",
+        .checked = "Each member's thread-local variable has counted its rounds; with --forks, each child has ended with 0.",
         .options = options,
         .option_count = COUNT_OF(options),
     };
@@ -240,8 +240,8 @@ int main(int argc, char **argv)
         run.count = (uint64_t)cox_ulp_count();
     if (sleep_us != 0 && by == FUTEX)
         bad_input("--sleep-us does not go with --by futex: the sleepers would not pass the turn on");
-    if (run.forks != 0 && (way == THREADS || sleep_us != 0))
-        bad_input("--forks is for processes and ULPs, without --sleep-us");
+    if (run.forks != 0 && (way == THREADS || sleep_us != 0 || by == FUTEX || run.calls != 0))
+        bad_input("--forks is for processes and ULPs, without --sleep-us, --by futex and --calls");
     run.sleep_ns = sleep_us * 1000;
     run.by = by;
     run.board = way == ULPS ? map_board(board_path) : shared_memory(sizeof *run.board);

@@ -75,7 +75,7 @@ fn a_traced_ulp_stays_at_home() {
         unsafe { libc::ptrace(request, pids[0], 0, 0) }
     };
     if trace(libc::PTRACE_SEIZE) != 0 {
-        return skip("a_traced_ulp_stays_at_home", Need::Namespaces, "ptrace is not permitted");
+        return skip("a_traced_ulp_stays_at_home", Need::Namespaces, "the right to trace processes is missing");
     }
     assert_eq!(trace(libc::PTRACE_INTERRUPT), 0);
     let mut status = 0;

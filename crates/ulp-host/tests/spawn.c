@@ -60,9 +60,10 @@ static void inherits(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	CHECK(pipe(ends) == 0 && dup2(ends[0], 9) == 9 && write(ends[1], "piped\n", 6) == 6 && close(ends[1]) == 0);
+	CHECK(fcntl(0, F_DUPFD_CLOEXEC, 20) == 20);
 	CHECK(mkdir("sub", 0700) == 0 && chdir("sub") == 0 && symlink("/bin/sh", "shell") == 0);
 	CHECK(setenv("GIVEN", "given", 1) == 0 && sigprocmask(SIG_BLOCK, &set, NULL) == 0);
-	snprintf(path, sizeof path, "read line <&9; [ $PPID = %d ] && echo $line in ${PWD##*/}, $GIVEN; exit 7", getppid());
+	snprintf(path, sizeof path, "read line <&9; [ $PPID = %d ] && [ ! -e /proc/self/fd/20 ] && echo $line in ${PWD##*/}, $GIVEN; exit 7", getppid());
 	char *const words[] = {"sh", "-c", path, NULL};
 	settle();
 	/* A relative path, and arguments of its own. */
@@ -82,7 +83,7 @@ static void inherits(void)
 static void leaf(void)
 {
 	static int value = 4711;
-	CHECK(is_blocked(SIGUSR1) && !is_blocked(SIGUSR2) && fcntl(9, F_GETFD) == 0);
+	CHECK(is_blocked(SIGUSR1) && !is_blocked(SIGUSR2) && fcntl(9, F_GETFD) == 0 && fcntl(20, F_GETFD) == -1);
 	CHECK(cox_ulp_number() >= cox_ulp_count() && cox_ulp_export("value", &value) == 0);
 	settle();
 	CHECK(cox_ulp_suspend() == 0);
@@ -133,6 +134,23 @@ static void many(int times)
 	dprintf(1, "ok\n");
 }
 
+/* Starts as many as may run at once. */
+static void crowd(void)
+{
+	static int numbers[192];
+	for (int i = 0; i < 192; i++)
+		for (int tries = 0; (numbers[i] = start("/bin/sleep", "1", NULL)) < 0; tries++) {
+			/* The memory of those that have ended may not have been unmapped yet. */
+			CHECK(numbers[i] == -EAGAIN && tries < 100);
+			usleep(10000);
+		}
+	CHECK(start("/bin/true", NULL, NULL) == -EAGAIN);
+	for (int i = 0; i < 192; i++)
+		kill(cox_ulp_pid(numbers[i]), SIGTERM);
+	for (int i = 0; i < 192; i++)
+		CHECK(WTERMSIG(status_of(numbers[i])) == SIGTERM);
+}
+
 /* ULP 0 kills the others while they start programs. */
 static void killed(void)
 {
@@ -144,8 +162,8 @@ static void killed(void)
 				usleep(100);
 			kill(cox_ulp_pid(other), SIGKILL);
 		}
-		/* The host still answers. */
-		CHECK(status_of(start("/bin/true", NULL, NULL)) == 0);
+		/* None of the places is lost. */
+		crowd();
 		dprintf(1, "ok\n");
 		return;
 	}

@@ -39,7 +39,7 @@ fn what_cannot_be_started_is_refused_and_nothing_else_suffers() {
     assert!(Command::new(program).status().unwrap().success(), "in an ordinary process");
 }
 
-/// More than may run at once, and more than there are addresses for at a time: those of ULPs that have ended are used again.
+/// More than there are addresses for: those of ULPs that have ended are used again.
 #[test]
 fn many_start_many() {
     for mode in MODES {
@@ -49,9 +49,9 @@ fn many_start_many() {
     }
 }
 
-/// A ULP that is killed while it starts another one leaves nothing that the host would wait for.
+/// If ULPs are killed while they start others, as many others as before can be started.
 #[test]
-fn who_is_killed_while_it_starts_others_leaves_nothing() {
+fn ulps_that_are_killed_while_they_start_others_leave_nothing() {
     for mode in MODES {
         let place = Place::new();
         let (said, ends, _) = ran(&place, 12, &[mode, "killed"]);

@@ -158,10 +158,11 @@ static inline int cox_ulp_import(int number, const char *name, void **address)
 }
 
 /*
- * Starts the program `path` as a further ULP of this address space. It begins with the descriptors, the working directory, the blocked signals
- * and the limits of this ULP, as after posix_spawn(), but it is a child of the host: cox_ulp_wait() waits for it, waitpid() cannot. There is no search in
- * PATH. Returns its number, or -ENOENT, -EACCES, -ENOEXEC (cox check tells why), -E2BIG, -EFAULT, -ENOMEM, -EAGAIN (192 run already, or a limit of
- * processes), -ENOSPC (4,096 have been started), -EBUSY if another thread of this ULP is starting one. Ordinary process: -EPERM.
+ * Starts the program `path` as another ULP of this address space. It begins with the descriptors (without those with O_CLOEXEC), the working
+ * directory, the blocked signals and the limits of this ULP, as after posix_spawn(). It is a child of the host: cox_ulp_wait() waits for it,
+ * waitpid() cannot. PATH is not searched. Returns its number, or -ENOENT, -EACCES, -ENOEXEC (cox check tells why), -E2BIG, -EFAULT, -ENOMEM, -EAGAIN
+ * (192 run already, or a limit of processes), -ENOSPC (all 4,096 numbers have been used), -EINTR (a signal has told all to end), -EBUSY
+ * (another thread of this ULP is starting one), -EPERM (this ULP may not send signals to the host any more). Ordinary process: -EPERM.
  */
 static inline int cox_ulp_spawn(const char *path, char *const argv[], char *const envp[])
 {

@@ -51,18 +51,18 @@ pub use counts::{Totals, Used};
 use queue::Queue;
 use record::{HAS_ENDED, Kind, Record, Task, call};
 use spawning::Request;
-pub use spawning::{Asked, Kept};
+pub use spawning::{Asked, Created};
 pub use thread::probe_dispatch;
 
 use crate::own_code;
-use crate::program::{check, layout};
+use crate::program::layout;
 
 /// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
 const HWCAP2: u64 = 26;
 const MINSIGSTKSZ: u64 = 51;
 /// Length of a signal frame on processors whose kernel does not tell, bytes. AVX-512 needs about 3,500.
 const FRAME_BYTES: u64 = 4096;
-/// Length of the stack on which a home task is parked, bytes. It makes three kinds of system calls.
+/// Length of the stack on which a home task is parked, bytes. It makes a few system calls, and has a buffer of 256 bytes.
 const PARKING_BYTES: u64 = 8192;
 /// Length of the stack of a carrier's signal handlers, bytes, without the frame.
 const HANDLERS_BYTES: u64 = 32 << 10;
@@ -83,9 +83,6 @@ pub enum Coupled {
     /// Somebody wants it so.
     #[error("as requested")]
     Wish,
-    /// The return addresses of a program are protected by a second stack, which a carrier does not switch.
-    #[error("GLIBC_TUNABLES asks for shadow stacks (x86_shstk)")]
-    ShadowStacks,
     /// TLS cannot be switched in user space.
     #[error("this kernel or processor does not let programs set the FS base (FSGSBASE)")]
     Tls,
@@ -113,8 +110,9 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Makes records for `count` ULPs, with room for `further` ones, of which `at_once` run at a time, and starts one carrier on each of `cpus`, but not more carriers than ULPs. `vector` is the auxiliary vector of this
-    /// process, `tunables` the value of GLIBC_TUNABLES in the ULPs' environment. Where ULPs cannot leave their home tasks, there are no carriers.
+    /// Makes records for `count` ULPs, and starts one carrier on each of `cpus`, but not more carriers than ULPs. There is room for the records of `further`
+    /// ULPs, `at_once` of which may run at a time. `vector` is the auxiliary vector of this process. Where ULPs cannot leave their home tasks, there are no
+    /// carriers.
     ///
     /// # Errors
     /// When memory or threads are not available.
@@ -123,12 +121,11 @@ impl Carriers {
         (further, at_once): (usize, usize),
         cpus: &[usize],
         vector: &[(u64, u64)],
-        tunables: &str,
         wish: Wish,
     ) -> io::Result<Carriers> {
         let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
         let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
-        let mut coupled = why_coupled(wish, tunables, of(HWCAP2));
+        let mut coupled = why_coupled(wish, of(HWCAP2));
         let home_bytes = layout::up(frame_bytes + PARKING_BYTES);
         let room = count + further;
         let homes = map(room as u64 * home_bytes)?;
@@ -209,7 +206,9 @@ impl Carriers {
         if !spawning::take_asked() {
             return Vec::new();
         }
-        (0..self.known).filter_map(|number| Some((number, self.request(number).asked()?))).collect()
+        // The memory of one that has ended may be another's by now.
+        let alive = (0..self.known).filter(|number| self.record(*number).ended.load(Ordering::Relaxed) == 0);
+        alive.filter_map(|number| Some((number, self.request(number).take()?))).collect()
     }
 
     /// Answers ULP `number`, which has asked: it makes a process with these arguments, which is a new ULP of that number, or learns of an error number.
@@ -217,10 +216,16 @@ impl Carriers {
         self.request(number).answer(answer);
     }
 
-    /// Returns what became of ULP `promised`, which ULP `number` has been promised.
+    /// Returns whether ULP `number` has made the process of ULP `new`, for which it has asked.
     #[must_use]
-    pub fn kept(&self, number: usize, promised: usize) -> Kept {
-        self.request(number).kept(&self.record(promised).pid)
+    pub fn created(&self, number: usize, new: usize) -> Created {
+        self.request(number).created(&self.record(new).pid)
+    }
+
+    /// Learns that a ULP will never be started: who waits for it sees it killed.
+    pub fn never_started(&self, number: usize) {
+        self.record(number).called.fetch_or(call::DEAD, Ordering::Release);
+        self.set_status(number, libc::SIGKILL);
     }
 
     /// Says how a ULP has ended, as waitpid(2) does.
@@ -293,12 +298,9 @@ pub fn auxiliary_entry() -> (u64, u64) {
 }
 
 /// Returns why ULPs cannot leave their home tasks, if they cannot.
-fn why_coupled(wish: Wish, tunables: &str, hwcap2: u64) -> Option<Coupled> {
+fn why_coupled(wish: Wish, hwcap2: u64) -> Option<Coupled> {
     if wish == Wish::Coupled {
         return Some(Coupled::Wish);
-    }
-    if check::asks_for_shadow_stacks(tunables) {
-        return Some(Coupled::ShadowStacks);
     }
     if !has_fast_tls(hwcap2) {
         return Some(Coupled::Tls);
@@ -340,15 +342,9 @@ mod tests {
 
     #[test]
     fn where_programs_may_not_set_the_fs_base_ulps_stay_coupled() {
-        let reason = |hwcap2| why_coupled(Wish::Policy, "", hwcap2).map(|coupled| coupled.to_string());
+        let reason = |hwcap2| why_coupled(Wish::Policy, hwcap2).map(|coupled| coupled.to_string());
         assert!(reason(0).is_some_and(|reason| reason.contains("FSGSBASE")));
-        let carriers = Carriers::start(3, (0, 0), &[0, 1], &[(MINSIGSTKSZ, 2048)], "", Wish::Policy).unwrap();
+        let carriers = Carriers::start(3, (0, 0), &[0, 1], &[(MINSIGSTKSZ, 2048)], Wish::Policy).unwrap();
         assert_eq!((carriers.number(), carriers.coupled().map(ToString::to_string)), (0, reason(0)));
-    }
-
-    #[test]
-    fn programs_with_shadow_stacks_stay_coupled() {
-        let reason = why_coupled(Wish::Policy, "glibc.cpu.x86_shstk=on", u64::MAX);
-        assert!(matches!(reason, Some(Coupled::ShadowStacks)), "{reason:?}");
     }
 }

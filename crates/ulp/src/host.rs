@@ -4,7 +4,7 @@ mod crowd;
 mod outputs;
 mod space;
 mod spawned;
-mod words;
+mod ulp_memory;
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -18,7 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crowd::Crowd;
 use outputs::Outputs;
-use spawned::{AT_ONCE, MOST, Promised};
+use spawned::{AT_ONCE, MOST, Pending, Spawned};
 
 use crate::carriers::{self, Carriers, Wish};
 use crate::debugging::Nodes;
@@ -109,14 +109,6 @@ pub struct Wanted {
     pub reader: Option<PathBuf>,
 }
 
-impl Wanted {
-    /// Returns the value of GLIBC_TUNABLES.
-    fn tunables(&self) -> String {
-        let value = |one: &CString| one.to_bytes().strip_prefix(b"GLIBC_TUNABLES=").map(<[u8]>::to_owned);
-        String::from_utf8_lossy(&self.environment.iter().find_map(value).unwrap_or_default()).into_owned()
-    }
-}
-
 /// What became of the ULPs.
 #[derive(Debug)]
 pub struct Outcome {
@@ -159,7 +151,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         carriers::allowed_cpus().map_err(|source| HostError::Os { what: "cannot read the CPU affinity", source })?;
     let count = wanted.copies.iter().map(|copies| copies.count).sum();
     let vector = wanted.copies.first().map_or(&[][..], |copies| copies.loader.vector());
-    let carriers = Carriers::start(count, (MOST, AT_ONCE), &cpus, vector, &wanted.tunables(), wanted.wish)
+    let carriers = Carriers::start(count, (MOST, AT_ONCE), &cpus, vector, wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
     wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
     let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
@@ -181,7 +173,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         failed: 0,
         is_told_to_end: false,
         newest: None,
-        promised: Vec::new(),
+        pending: Vec::new(),
         spawned: 0,
         is_given_up: false,
         starting: Duration::ZERO,
@@ -210,6 +202,8 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         ulps.reap(&signals)?;
         return Err(error);
     }
+    // Who has been started may wait for one that will not be.
+    (ulps.started..count).for_each(|number| ulps.carriers.never_started(number));
     ulps.reap(&signals)?;
     let Ulps { carriers, ended, lingering, full_of_mappings, starting, started, spawned, at_once, .. } = ulps;
     // A carrier may still run in it.
@@ -244,15 +238,15 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Running {
     number: usize,
     image: Image,
-    /// Of a program that only this ULP executes.
-    loader: Option<Box<Loader>>,
+    /// What the host keeps for a ULP that another one has started.
+    spawned: Option<Spawned>,
 }
 
 /// Memory of a ULP that has ended, and what its code may still read.
 struct Lingering {
     number: usize,
     memory: Memory,
-    _loader: Option<Box<Loader>>,
+    _spawned: Option<Spawned>,
 }
 
 /// The ULPs of a host.
@@ -260,7 +254,7 @@ struct Ulps {
     /// Those that run, by pid.
     alive: HashMap<i32, Running>,
     /// Those that ULPs have asked for, while it is not known whether their processes exist.
-    promised: Vec<Promised>,
+    pending: Vec<Pending>,
     /// Those that have ended while a carrier had their context.
     lingering: Vec<Lingering>,
     arena: Arena,
@@ -284,7 +278,7 @@ struct Ulps {
     started: usize,
     spawned: usize,
     at_once: usize,
-    /// Whether all are to be killed.
+    /// Whether a ULP could not be started: all that appear are killed.
     is_given_up: bool,
     /// How debuggers find the files of each.
     nodes: Nodes,
@@ -307,7 +301,7 @@ impl Ulps {
         let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
             .map_err(|why| HostError::Start { number, why })?;
         drop(given);
-        self.alive.insert(pid, Running { number, image, loader: None });
+        self.alive.insert(pid, Running { number, image, spawned: None });
         self.newest = Some(pid);
         Ok(())
     }
@@ -329,7 +323,8 @@ impl Ulps {
 
     /// Sends a signal to all ULPs.
     fn send(&mut self, signal: i32) {
-        self.look_for_promised();
+        self.look_for_pending();
+        self.pending.iter_mut().for_each(|one| one.signals.push(signal));
         for pid in self.alive.keys() {
             // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
             unsafe { libc::kill(*pid, signal) };
@@ -340,7 +335,6 @@ impl Ulps {
     fn reap(&mut self, signals: &Signals) -> Result<(), HostError> {
         self.wait(signals, Some(Duration::ZERO));
         while !self.alive.is_empty() {
-            self.answer_all();
             if !self.collect()? {
                 self.wait(signals, None);
             }
@@ -377,7 +371,13 @@ impl Ulps {
             },
             _ => {}
         }
+        if let Arrived::FromTerminal(signal) = arrived {
+            // The terminal has not sent it to those that do not exist yet.
+            self.look_for_pending();
+            self.pending.iter_mut().for_each(|one| one.signals.push(signal));
+        }
         self.is_told_to_end |= arrived.ends_programs();
+        self.answer_all();
         self.unmap_what_carriers_left();
     }
 
@@ -389,9 +389,9 @@ impl Ulps {
             Err(Errno::INTR) => return Ok(true),
             Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
         };
-        self.look_for_promised();
+        self.look_for_pending();
         let Some(one) = self.alive.remove(&pid.as_raw_nonzero().get()) else { return Ok(true) };
-        let Running { number, image, loader } = one;
+        let Running { number, image, spawned } = one;
         let ended = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Ended::Exit(code),
             (None, signal) => Ended::Signal(signal.unwrap_or(0)),
@@ -407,10 +407,10 @@ impl Ulps {
             *place = ended;
         }
         self.nodes.ended(number);
-        self.forget_promises_to(number);
+        self.drop_pending_of(number);
         self.carriers.set_status(number, status.as_raw());
         // Memory that a carrier still runs in stays until the carrier has parted with it.
-        self.lingering.push(Lingering { number, memory: image.into_memory(), _loader: loader });
+        self.lingering.push(Lingering { number, memory: image.into_memory(), _spawned: spawned });
         self.unmap_what_carriers_left();
         Ok(true)
     }

@@ -9,6 +9,9 @@ use crate::BlockedIn;
 
 /// sched_yield(2).
 pub const SYS_SCHED_YIELD: u32 = 24;
+/// System call and operation that write the features of the calling thread's shadow stack into a word; bit 0: it has one (arch_prctl(2) with
+/// ARCH_SHSTK_STATUS, Linux 6.6).
+pub const SHADOW_STACK_STATUS: (i64, u64) = (158, 0x5005);
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
 
@@ -71,6 +74,7 @@ mod tests {
             assert_eq!(blocked_in(nr as u32), want, "system call {nr}");
         }
         assert_eq!(libc::SYS_sched_yield as u32, SYS_SCHED_YIELD);
+        assert_eq!(libc::SYS_arch_prctl, SHADOW_STACK_STATUS.0);
         assert_eq!(libc::SYS_io_uring_enter as u32, SYS_IO_URING_ENTER);
     }
 }

@@ -22,7 +22,7 @@ struct Host {
 
 /// A ULP.
 struct Ulp {
-    /// Its number; `None`: the program has changed its name, which tells it.
+    /// Its number, from its name; `None`: the name tells none, or that of another program.
     number: Option<u32>,
     pid: u32,
     stat: Stat,
@@ -35,7 +35,7 @@ struct Ulp {
 pub fn ps() -> Result<u8> {
     let hosts = hosts(&Root::live())?;
     if hosts.is_empty() {
-        say("no ULPs run that this user can see");
+        say("no running ULPs found");
         return Ok(0);
     }
     let text = hosts.iter().map(text).collect::<Vec<_>>().join("\n");
@@ -48,9 +48,13 @@ fn hosts(root: &Root) -> Result<Vec<Host>> {
     let host = |pid: u32| {
         let task = Task::process(root, pid);
         let stat = task.stat().ok().filter(|stat| stat.comm == HOST)?;
+        let program = |pid: u32| root.read_link(format!("/proc/{pid}/exe")).ok();
+        let of_host = program(pid);
         let ulp = |pid: u32| {
             let stat = Task::process(root, pid).stat().ok()?;
-            Some(Ulp { number: number(&stat.comm), pid, stat })
+            // One that has executed another program has that program's name.
+            let number = number(&stat.comm).filter(|_| program(pid) == of_host);
+            Some(Ulp { number, pid, stat })
         };
         let mut ulps: Vec<Ulp> = task.children().into_iter().filter_map(ulp).collect();
         ulps.sort_by_key(|ulp| (ulp.number.unwrap_or(u32::MAX), ulp.pid));
@@ -105,6 +109,7 @@ mod tests {
     fn the_ulps_of_each_host_are_listed_by_number() {
         let folder = tempfile::tempdir().unwrap();
         let task = |pid: u32, comm: &str, state: char, ticks: u32, children: &str| {
+            let program = if comm == "python3.11" { "/bin/python3.11" } else { "/bin/cox-ulp-host" };
             let own = folder.path().join(format!("proc/{pid}/task/{pid}"));
             fs::create_dir_all(&own).unwrap();
             let zeros = |count: usize| vec!["0"; count].join(" ");
@@ -112,12 +117,13 @@ mod tests {
                 format!("{pid} ({comm}) {state} 1 {} {ticks} 0 {} 1 0 7 {} 0 0\n", zeros(9), zeros(4), zeros(16));
             fs::write(own.join("stat"), &line).unwrap();
             fs::write(own.join("children"), children).unwrap();
+            std::os::unix::fs::symlink(program, folder.path().join(format!("proc/{pid}/exe"))).unwrap();
             fs::write(folder.path().join(format!("proc/{pid}/stat")), &line).unwrap();
         };
         task(7, "cox-ulp-host", 'S', 150, "12 11 13 ");
         task(11, "app.2", 'R', 25, "");
         task(12, "a.b.10", 'T', 0, "");
-        task(13, "renamed", 'S', 0, "");
+        task(13, "python3.11", 'S', 0, "");
         task(14, "app.3", 'S', 0, "");
         task(20, "cox-ulp-host", 'S', 0, "");
         let hosts = hosts(&Root::at(folder.path())).unwrap();
@@ -128,7 +134,7 @@ mod tests {
             "ULP pid state CPU time name",
             "2 11 running 0.25 s app.2",
             "10 12 stopped 0.00 s a.b.10",
-            "- 13 sleeping 0.00 s renamed",
+            "- 13 sleeping 0.00 s python3.11",
             "host 20 · 0 ULPs · CPU time of the host and its carriers 0.00 s",
         ];
         assert_eq!(lines, right.map(|line| line.split(' ').collect::<Vec<_>>()), "{text}");

@@ -67,7 +67,7 @@ impl Profiles {
             Worth::Nothing => false,
             Worth::CloseLook => {
                 thread::sleep(CLOSE_LOOK);
-                ran_through(&self.ran(running), self.cpus.len())
+                ran_through(&self.ran(running), running.len(), self.cpus.len())
             }
             Worth::Profile => true,
         };
@@ -98,7 +98,7 @@ impl Profiles {
         if self.shown.count == 0 && self.idle_before_ns.is_none() {
             self.idle_before_ns = idle_ns(&self.cpus);
         }
-        self.under_way = Some(UnderWay { profile, begun: looked, ends_ns: looked.now_ns + length_ns });
+        self.under_way = Some(UnderWay { profile, begun: looked, ends_ns: arch::monotonic_ns() + length_ns });
         false
     }
 
@@ -111,7 +111,9 @@ impl Profiles {
             let (sleeps, switches) = (switches.voluntary, switches.voluntary + switches.involuntary);
             Some(((tgid, tid), Ran { run_ns, sleeps, switches }))
         };
-        let now: HashMap<(u32, u32), Ran> = running.iter().take(MAX_THREADS).filter_map(read).collect();
+        // Evenly: threads that were created together may do the same.
+        let some = running.iter().step_by(running.len().div_ceil(MAX_THREADS).max(1));
+        let now: HashMap<(u32, u32), Ran> = some.filter_map(read).collect();
         let ran = now.iter().map(|(id, now)| now.since(self.before.get(id)));
         let ran = ran.collect();
         self.before = now;

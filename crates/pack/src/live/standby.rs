@@ -164,12 +164,12 @@ impl Standby {
             self.snapshots.poll_at_once()?;
             self.meet(holder)?;
             let running = self.running();
-            self.took_ns = arch::clock::thread_cpu_ns() - before_ns;
             if running.len() <= self.slots {
                 self.profiles.discard(self.looked_ns);
             } else if self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
                 return Ok(true);
             }
+            self.took_ns = arch::clock::thread_cpu_ns() - before_ns;
         }
     }
 

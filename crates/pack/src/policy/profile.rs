@@ -113,6 +113,10 @@ impl Worth {
     /// Returns what the threads that ran since the last look are worth.
     #[must_use]
     pub fn of(running: &[Ran]) -> Worth {
+        // A kernel that keeps no such figures: a profile tells more.
+        if running.iter().all(|ran| ran.run_ns == 0) {
+            return Worth::Profile;
+        }
         // One sleep says nothing: if many threads share the CPUs, a thread may have run for less than a burst since then.
         let seldom = running.iter().filter(|ran| ran.sleeps <= 1 || ran.burst_ns() >= LONG_BURST_NS).count();
         let sum = Ran::sum(running);
@@ -126,11 +130,13 @@ impl Worth {
     }
 }
 
-/// Returns whether as many of these threads as the pack has CPUs ran through a close look: for at least half of it, with at
-/// most one switch. A single thread that has a CPU for itself always does, because sched_yield(2) then returns at once.
+/// Returns whether a thread on each CPU ran through a close look: for at least half of it, with at most one switch. `closely`
+/// are some of the `running` threads, so that as large a part of the `cpus` is enough, but at least two. A single thread that
+/// has a CPU to itself always runs through, because sched_yield(2) then returns at once.
 #[must_use]
-pub fn ran_through(closely: &[Ran], cpus: usize) -> bool {
-    closely.iter().filter(|ran| ran.switches <= 1 && ran.run_ns >= LONG_BURST_NS / 2).count() >= cpus
+pub fn ran_through(closely: &[Ran], running: usize, cpus: usize) -> bool {
+    let through = closely.iter().filter(|ran| ran.switches <= 1 && ran.run_ns >= LONG_BURST_NS / 2).count();
+    through >= (cpus * closely.len() / running.max(1)).max(cpus.min(2))
 }
 
 /// What the profiles of a program have shown so far.
@@ -238,6 +244,7 @@ mod tests {
         };
         use Worth::{Nothing, Profile};
         assert_eq!([worth(10, &[0, 5, 10]), worth(10, &[5, 5]), worth(1, &[1, 1])], [Profile; 3]);
+        assert_eq!((worth(0, &[0, 0, 5]), Worth::of(&[])), (Profile, Profile), "no figures");
         assert_eq!([worth(10, &[0, 6, 10]), worth(10, &[6, 6, 6]), worth(1, &[2, 2]), worth(10, &[0])], [Nothing; 4]);
     }
 
@@ -246,8 +253,14 @@ mod tests {
         let ran = |run_ns, switches| Ran { run_ns, sleeps: 0, switches };
         assert_eq!(Worth::of(&[ran(10 * MS, 40), ran(10 * MS, 10)]), Worth::Profile);
         assert_eq!(Worth::of(&[ran(10 * MS, 41), ran(10 * MS, 10)]), Worth::CloseLook);
-        assert!(ran_through(&[ran(2 * MS, 0), ran(2 * MS, 500), ran(MS, 1)], 2));
-        assert!(!ran_through(&[ran(2 * MS, 0), ran(2 * MS, 2), ran(MS - 1, 0)], 2));
+        assert!(ran_through(&[ran(2 * MS, 0), ran(2 * MS, 500), ran(MS, 1)], 3, 2));
+        assert!(!ran_through(&[ran(2 * MS, 0), ran(2 * MS, 2), ran(MS - 1, 0)], 3, 2));
+        // 16 of 64 threads on 12 CPUs: 3 of them run at a time.
+        let mut sixteen = [ran(MS / 8, 200); 16];
+        sixteen[..2].fill(ran(2 * MS, 0));
+        assert!(!ran_through(&sixteen, 64, 12));
+        sixteen[2] = ran(2 * MS, 1);
+        assert!(ran_through(&sixteen, 64, 12));
     }
 
     #[test]

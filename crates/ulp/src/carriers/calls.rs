@@ -198,7 +198,7 @@ unsafe extern "C" fn decouple() -> i32 {
         // SAFETY: the caller is the main thread, at home.
         Caller::Home(record) => unsafe {
             (*record).is_held = false;
-            if !home::must_stay(record) {
+            if !home::cannot_leave(record, true) {
                 home::leave(record);
             }
             0

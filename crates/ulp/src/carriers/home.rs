@@ -84,22 +84,47 @@ pub(super) unsafe fn has_pid(record: *mut Record) -> bool {
     unsafe { machine::call4(libc::SYS_gettid, 0, 0, 0, 0) == (*record).pid.load(Ordering::Relaxed).into() }
 }
 
-/// Number of coupled yields after which it is looked whether a ULP is still traced.
+/// A traced ULP checks once in this number of coupled yields whether it still is.
 const LOOK_FOR_TRACER: u64 = 256;
 
-/// Whether a ULP that is at home must stay there: the program has asked for it, or a debugger traces it.
+/// Whether a ULP that yields at home must stay there: the program has asked for it, a debugger traces it, or it has a shadow stack.
 ///
 /// # Safety
 /// The caller must be the ULP's main thread, on its home task.
 pub(super) unsafe fn must_stay(record: *mut Record) -> bool {
     // SAFETY: at home, the context owns its record.
-    let record = unsafe { &*record };
-    if record.is_traced.load(Ordering::Relaxed)
-        && record.counts.coupled_yields.load(Ordering::Relaxed).is_multiple_of(LOOK_FOR_TRACER)
-    {
-        record.is_traced.store(has_tracer(), Ordering::Relaxed);
+    unsafe {
+        let yields = (*record).counts.coupled_yields.load(Ordering::Relaxed);
+        (*record).is_held || cannot_leave(record, yields.is_multiple_of(LOOK_FOR_TRACER))
     }
-    record.is_held || record.is_traced.load(Ordering::Relaxed)
+}
+
+/// Whether a ULP cannot leave its home even if the program asks for it. `look`: checks whether the debugger that traced it still does.
+///
+/// # Safety
+/// As for [`must_stay`].
+pub(super) unsafe fn cannot_leave(record: *mut Record, look: bool) -> bool {
+    // SAFETY: at home, the context owns its record.
+    unsafe {
+        if look && (*record).is_traced.load(Ordering::Relaxed) {
+            (*record).is_traced.store(has_tracer(), Ordering::Relaxed);
+        }
+        let has_shadow_stack = match (*record).has_shadow_stack {
+            Some(known) => known,
+            None => has_shadow_stack(),
+        };
+        (*record).has_shadow_stack = Some(has_shadow_stack);
+        has_shadow_stack || (*record).is_traced.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the calling thread has a shadow stack: a second stack of return addresses, which the processor compares.
+fn has_shadow_stack() -> bool {
+    let mut features = 0u64;
+    let (call, operation) = arch::SHADOW_STACK_STATUS;
+    // SAFETY: the kernel writes the word, or knows no such operation.
+    let result = unsafe { machine::call4(call, operation, (&raw mut features) as u64, 0, 0) };
+    result == 0 && features & 1 != 0
 }
 
 /// Whether a debugger traces the calling task. If the kernel does not tell, none does.

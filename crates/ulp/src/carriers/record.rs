@@ -14,6 +14,7 @@ use super::inbox::{Inbox, Link};
 use super::machine;
 use super::policy::Policy;
 use super::queue::Queued;
+use super::sync::AtomicU32 as Word;
 use super::waiting::Waiting;
 
 /// What a task is. At the beginning of a record or a carrier.
@@ -92,6 +93,8 @@ pub(super) struct Record {
     pub is_held: bool,
     /// Whether a debugger traces it, as far as is known: then it stays at home, where the debugger sees its registers.
     pub is_traced: AtomicBool,
+    /// Whether its main thread has a shadow stack, which carriers do not switch: then it stays at home, too. `None`: not known yet.
+    pub has_shadow_stack: Option<bool>,
     /// Whether it waits for another ULP.
     pub waiting: Waiting,
     /// Link in the carrier's inbox.
@@ -116,7 +119,7 @@ pub(super) struct Record {
     pub inbox: *const Inbox,
     pub counts: Counts,
     /// How its process has ended: the status of waitpid(2) and [`HAS_ENDED`]; 0: not yet.
-    pub ended: AtomicU32,
+    pub ended: Word,
 }
 
 /// Set in [`Record::ended`].
@@ -160,6 +163,7 @@ impl Record {
             policy: Policy::new(u64::from(number) + 1),
             is_held: false,
             is_traced: AtomicBool::new(false),
+            has_shadow_stack: None,
             waiting: Waiting::new(),
             link: Link::new(),
             is_carried: AtomicBool::new(false),
@@ -172,7 +176,7 @@ impl Record {
             frame,
             inbox,
             counts: Counts::default(),
-            ended: AtomicU32::new(0),
+            ended: Word::new(0),
         }
     }
 }

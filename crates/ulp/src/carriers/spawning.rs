@@ -6,34 +6,37 @@
 //!    asked, as one of posix_spawn(3) has, and is a child of the host, as all ULPs are.
 //! 4. The kernel writes the pid into the new record before either goes on. By that the host knows that the process exists.
 //!
-//! The ULP may be killed between any two of these steps. So nothing that the host needs is on the ULP's stack, and when the ULP has ended, the host looks
-//! whether there is a pid.
+//! The ULP may be killed at any time. So nothing that the host needs is on the ULP's stack, and when the ULP has ended, the host looks for a pid in the new
+//! record.
 
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64};
 
 use super::calls::{Caller, caller, record_of};
 use super::carrier::Carrier;
 use super::machine;
 use super::record::{HAS_ENDED, Record, Task};
+use super::sync::{AtomicU32, Ordering};
 use crate::task;
 
 /// States of a request.
 const NONE: u32 = 0;
 const CLAIMED: u32 = 1;
 const ASKED: u32 = 2;
-const READY: u32 = 3;
-const REFUSED: u32 = 4;
+/// The host works on it.
+const TAKEN: u32 = 3;
+const READY: u32 = 4;
+const REFUSED: u32 = 5;
 
 /// Whether a ULP has asked since the host last looked.
 static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 /// Pid of the host, whose main thread answers.
 static HOST: AtomicI32 = AtomicI32::new(0);
-/// The requests of all ULPs, by number. Few ULPs start others, so requests are apart from the records: untouched memory costs nothing.
+/// The requests of all ULPs, by number. They are not in the records, because few ULPs start others: memory that nobody touches costs nothing.
 static REQUESTS: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
 
-/// What a ULP asks the host to start: at most one program at a time. Zeros are one that asks for nothing.
+/// What a ULP asks the host to start: at most one program at a time. A request of zeros asks for nothing.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Request {
@@ -59,14 +62,14 @@ pub struct Asked {
     pub mask: u64,
 }
 
-/// What became of a promised process.
+/// Whether the ULP that has asked has made the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// It exists, with this pid.
-    Exists(i32),
-    /// The ULP has not made it yet.
+pub enum Created {
+    /// It has, with this pid.
+    As(i32),
+    /// Not yet.
     NotYet,
-    /// The ULP could not make it.
+    /// It could not, and never will.
     Never,
 }
 
@@ -80,11 +83,12 @@ impl Request {
         unsafe { &*REQUESTS.load(Ordering::Relaxed).add(number) }
     }
 
-    /// Returns what the ULP asks for; `None`: nothing. For the host.
-    pub fn asked(&self) -> Option<Asked> {
+    /// Takes the request: returns what the ULP asks for; `None`: nothing. For the host, which must answer.
+    pub fn take(&self) -> Option<Asked> {
         let [path, arguments, environment, mask] = &self.asked;
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        (self.state.load(Ordering::Acquire) == ASKED).then(|| Asked {
+        let taken = self.state.compare_exchange(ASKED, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Asked {
             path: load(path),
             arguments: load(arguments),
             environment: load(environment),
@@ -107,14 +111,14 @@ impl Request {
         machine::wake(&self.state);
     }
 
-    /// Returns what became of the promised process whose record has this pid. For the host.
-    pub fn kept(&self, pid: &AtomicI32) -> Kept {
+    /// Returns whether the ULP has made the process for which the answer was; `pid`: in the new record. For the host.
+    pub fn created(&self, pid: &AtomicI32) -> Created {
         // The ULP leaves the state when it has made the process or could not: so the state is looked at first.
         let is_ready = self.state.load(Ordering::Acquire) == READY;
         match pid.load(Ordering::Relaxed) {
-            0 if is_ready => Kept::NotYet,
-            0 => Kept::Never,
-            pid => Kept::Exists(pid),
+            0 if is_ready => Created::NotYet,
+            0 => Created::Never,
+            pid => Created::As(pid),
         }
     }
 }
@@ -166,12 +170,12 @@ fn ask(request: &Request, asked: [u64; 4]) -> i32 {
     let host = HOST.load(Ordering::Relaxed) as u64;
     // SAFETY: the host waits for this signal.
     let woken = unsafe { machine::call4(libc::SYS_tgkill, host, host, libc::SIGCHLD as u64, 0) };
-    // Another user's by now. If the host has seen the request all the same, it is answered, and nobody makes the process.
+    // The ULP may have changed its user since it was started. If the host has taken the request all the same, it answers.
     if woken < 0 && request.state.compare_exchange(ASKED, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         return woken as i32;
     }
-    while request.state.load(Ordering::Acquire) == ASKED {
-        machine::wait(&request.state, ASKED);
+    while let state @ (ASKED | TAKEN) = request.state.load(Ordering::Acquire) {
+        machine::wait(&request.state, state);
     }
     let mut answer = request.answer.load(Ordering::Relaxed);
     if request.state.load(Ordering::Relaxed) == READY {
@@ -220,9 +224,9 @@ pub(super) unsafe extern "C" fn pid(number: i32) -> i32 {
     // SAFETY: the record is valid.
     let record = unsafe { &*record };
     match record.pid.load(Ordering::Relaxed) {
+        _ if record.ended.load(Ordering::Acquire) != 0 => -libc::ESRCH,
         // It has not been started yet.
         0 => -libc::EAGAIN,
-        _ if record.ended.load(Ordering::Acquire) != 0 => -libc::ESRCH,
         pid => pid,
     }
 }
@@ -232,25 +236,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_learns_what_became_of_a_promise() {
+    fn the_host_learns_whether_the_process_was_made() {
         // SAFETY: all fields are numbers.
         let (request, pid) = (unsafe { std::mem::zeroed::<Request>() }, AtomicI32::new(0));
-        assert!(request.asked().is_none());
+        assert!(request.take().is_none());
         for (word, value) in request.asked.iter().zip(1..) {
             word.store(value, Ordering::Relaxed);
         }
         request.state.store(ASKED, Ordering::Relaxed);
-        let asked = request.asked().unwrap();
+        let asked = request.take().unwrap();
+        assert!(request.take().is_none(), "it is taken once");
         assert_eq!([asked.path, asked.arguments, asked.environment, asked.mask], [1, 2, 3, 4]);
         // SAFETY: numbers.
         request.answer(Ok((7, unsafe { std::mem::zeroed() })));
-        assert_eq!((request.answer.load(Ordering::Relaxed), request.kept(&pid)), (7, Kept::NotYet));
+        assert_eq!((request.answer.load(Ordering::Relaxed), request.created(&pid)), (7, Created::NotYet));
         request.state.store(NONE, Ordering::Relaxed);
-        assert_eq!(request.kept(&pid), Kept::Never);
+        assert_eq!(request.created(&pid), Created::Never);
         pid.store(9, Ordering::Relaxed);
-        assert_eq!(request.kept(&pid), Kept::Exists(9));
+        assert_eq!(request.created(&pid), Created::As(9));
         request.state.store(READY, Ordering::Relaxed);
-        assert_eq!(request.kept(&pid), Kept::Exists(9), "it was killed right after");
+        assert_eq!(request.created(&pid), Created::As(9), "it was killed right after");
         request.answer(Err(libc::ENOENT));
         assert_eq!(request.answer.load(Ordering::Relaxed), -libc::ENOENT);
     }

@@ -49,11 +49,12 @@ impl Arena {
     /// Reserves the first `bytes` of a region. They cannot be accessed yet.
     ///
     /// # Errors
-    /// When the kernel refuses it, all regions are in use, or they are too short.
+    /// When the kernel refuses it, or all regions are in use.
     pub fn reserve(&mut self, bytes: u64) -> Result<Memory, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         for _ in 0..REGIONS {
             let region = self.regions.take().ok_or(Errno::NOMEM)?;
+            let region = region.with_room_for(bytes);
             if bytes > region.near.end - region.near.start {
                 self.regions.give_back(&region);
                 return Err(Errno::NOMEM);

@@ -24,6 +24,20 @@ pub struct Region {
     pub far: Range<u64>,
 }
 
+impl Region {
+    /// Returns the region with a near range that is long enough for a program of so many bytes: if it is longer than those that the regions were
+    /// made for, the near range is in the far one.
+    #[must_use]
+    pub fn with_room_for(self, program_bytes: u64) -> Region {
+        let Region { number, near, far } = self;
+        if program_bytes <= near.end - near.start {
+            return Region { number, near, far };
+        }
+        let border = (far.start + up(program_bytes + NEAR_BYTES)).min(far.end);
+        Region { number, near: far.start..border, far: border..far.end }
+    }
+}
+
 /// Addresses of which each ULP gets a part.
 #[derive(Debug)]
 pub struct Regions {
@@ -104,6 +118,20 @@ mod tests {
     use super::*;
 
     const TERA: u64 = 1 << 40;
+
+    #[test]
+    fn longer_programs_have_room_in_the_far_range() {
+        let region = Regions::new(&(0..64 * TERA), 8 << 20, 2).take().unwrap();
+        assert_eq!(region.clone().with_room_for(32 << 20), region);
+        let longer = region.clone().with_room_for(100 << 20);
+        assert_eq!(
+            (longer.near.start, longer.far.end, longer.number),
+            (region.far.start, region.far.end, region.number)
+        );
+        assert_eq!((longer.near.end, longer.near.end - longer.near.start), (longer.far.start, 124 << 20));
+        let too_long = region.clone().with_room_for(TERA);
+        assert_eq!((too_long.near, too_long.far.start), (region.far.clone(), region.far.end));
+    }
 
     #[test]
     fn the_longest_range_between_two_mappings_is_free() {

@@ -21,8 +21,8 @@ pub const OWN_FILE: &str = "/proc/self/exe";
 /// Functions that move the break.
 const BREAK: [&str; 2] = ["brk", "sbrk"];
 
-/// Symbols of programs that use restartable sequences themselves: through librseq, or glibc's.
-const RSEQ: [&str; 4] = ["__rseq_abi", "__rseq_offset", "rseq_register_current_thread", "rseq_register"];
+/// Symbols that programs import to use restartable sequences: librseq's, and glibc's.
+const RSEQ: [&str; 3] = ["__rseq_abi", "__rseq_offset", "rseq_register_current_thread"];
 
 /// Something that is different.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +56,13 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
     if let Some(symbol) = facts.imports.iter().find(|name| RSEQ.contains(&name.as_str())) {
         add(
             format!("it uses restartable sequences ({symbol}), which do not work on carriers"),
-            "run it with --coupled, unless it never yields",
+            "if it yields, run it with --coupled",
         );
     }
     if asks_for_shadow_stacks(facts.tunables) {
         add(
             "GLIBC_TUNABLES asks for shadow stacks, so that ULPs stay coupled".to_owned(),
-            "leave out glibc.cpu.x86_shstk",
+            "leave out what enables them (glibc.cpu.hwcaps=SHSTK, glibc.cpu.x86_shstk)",
         );
     }
     if facts.names_own_file {
@@ -82,11 +82,12 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
     remarks
 }
 
-/// Whether the value of GLIBC_TUNABLES makes glibc enable shadow stacks, where processor and kernel have them.
-#[must_use]
-pub fn asks_for_shadow_stacks(tunables: &str) -> bool {
-    let mut values = tunables.split(':').filter_map(|one| one.strip_prefix("glibc.cpu.x86_shstk="));
-    values.next_back().is_some_and(|value| value != "off")
+/// Whether the value of GLIBC_TUNABLES makes glibc enable shadow stacks, where processor and kernel have them. Upstream glibc does so for
+/// `glibc.cpu.hwcaps=SHSTK`, distributions that enable them by default only as `glibc.cpu.x86_shstk` says.
+fn asks_for_shadow_stacks(tunables: &str) -> bool {
+    let last = |name: &str| tunables.split(':').filter_map(|one| one.strip_prefix(name)).next_back();
+    let by_hwcaps = last("glibc.cpu.hwcaps=").is_some_and(|value| value.split(',').any(|one| one == "SHSTK"));
+    by_hwcaps || last("glibc.cpu.x86_shstk=").is_some_and(|value| value != "off")
 }
 
 #[cfg(test)]
@@ -97,6 +98,7 @@ mod tests {
     fn tunables_ask_for_shadow_stacks() {
         let asks = asks_for_shadow_stacks;
         assert!(asks("glibc.cpu.x86_shstk=on") && asks("glibc.malloc.check=1:glibc.cpu.x86_shstk=permissive"));
+        assert!(asks("glibc.cpu.hwcaps=-AVX2_Usable,SHSTK") && !asks("glibc.cpu.hwcaps=-SHSTK"));
         assert!(!asks("") && !asks("glibc.cpu.x86_ibt=on") && !asks("glibc.cpu.x86_shstk=on:glibc.cpu.x86_shstk=off"));
     }
 

@@ -303,6 +303,12 @@ impl Loader {
         std::iter::once(&self.program).chain(&self.linker).map(|one| one.file.as_raw_fd())
     }
 
+    /// Closes the files. Returns what programs that it has loaded still read: it must not be dropped before they have ended.
+    #[must_use]
+    pub fn into_path(self) -> CString {
+        self.absolute
+    }
+
     /// Returns the auxiliary vector of this process.
     #[must_use]
     pub fn vector(&self) -> &[(u64, u64)] {
@@ -329,13 +335,26 @@ impl Loader {
     ///
     /// The top of the stack and the program are neighbours, because they are used together: they share page tables, and often a cache line of them.
     ///
-    /// `node`: the node by which debuggers find its files (`Nodes::of` in `debugging`); 0: none. This value must not be dropped before the program has ended.
+    /// `node`: the node by which debuggers find its files (`Nodes::of` in `debugging`); 0: none. This value, or its [path](Loader::into_path), must not be
+    /// dropped before the program has ended.
     ///
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
     pub fn load(&self, start: Start, arena: &mut Arena, node: u64) -> Result<Image, LoadError> {
         let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
         let memory = arena.reserve(self.bytes()).map_err(failed)?;
+        match self.load_into(&memory, start, arena, node) {
+            Ok((entry, stack_pointer)) => Ok(Image { memory, entry, stack_pointer }),
+            Err(error) => {
+                arena.give_back(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Maps the program into reserved memory. Returns its entry point and its stack pointer.
+    fn load_into(&self, memory: &Memory, start: Start, arena: &Arena, node: u64) -> Result<(u64, u64), LoadError> {
+        let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
         let region = memory.region();
         // An overflow of the stack meets the page without access, and ends the program that caused it.
         let stack = region.near.start + PAGE;
@@ -372,7 +391,7 @@ impl Loader {
             _ => program_base + self.program.layout.entry,
         };
         let stack_pointer = self.fill_stack(top, start, (program_base, linker_base.unwrap_or(0)))?;
-        Ok(Image { memory, entry, stack_pointer })
+        Ok((entry, stack_pointer))
     }
 
     /// Fills the stack that ends at `top`. Returns the stack pointer.

@@ -4,10 +4,10 @@
 use std::ffi::CString;
 use std::io;
 
-/// Maximum length of an argument or a variable, and of all of them together, bytes (as for execve: MAX_ARG_STRLEN, and three quarters of _STK_LIM).
+/// Maximum length of a string, and of all strings of a list, bytes (as for execve: MAX_ARG_STRLEN, and three quarters of _STK_LIM).
 const LONGEST: usize = 128 << 10;
 const LONGEST_ALL: usize = 6 << 20;
-/// Memory is read in pieces that end where a page does, so that what is readable is read.
+/// Memory is read in aligned pieces of so many bytes, none of which crosses the end of a page.
 const PIECE: u64 = 256;
 
 /// Reads memory of this process.
