@@ -16,11 +16,13 @@
 //! | `spawning` | how they start further ones |
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
+//! | `caller` | who calls, and where it runs |
 //! | `calls` | what a program can call |
 //! | `thread` | the kernel thread of a carrier |
 //! | `counts` | what ULPs and carriers did |
 //! | `machine` | switching, and system calls where they are dispatched |
 
+mod caller;
 mod calls;
 mod carrier;
 mod counts;
@@ -162,7 +164,7 @@ impl Carriers {
         }
         // SAFETY: getpid has no conditions.
         spawning::set(unsafe { libc::getpid() }, map((room * size_of::<Request>()) as u64)? as *mut Request);
-        calls::set(records, count as u32, coupled.is_none());
+        caller::set(records, count as u32, coupled.is_none());
         if coupled.is_some() {
             all.carriers.clear();
         }
@@ -185,7 +187,7 @@ impl Carriers {
             this.write(Record::new(this, number as u32, inbox, at, at + self.home_bytes));
         }
         self.known += 1;
-        calls::set_known(self.known as u32);
+        caller::set_known(self.known as u32);
         Some(number)
     }
 

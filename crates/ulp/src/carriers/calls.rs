@@ -5,8 +5,9 @@
 //!
 //! The functions run in the context of a ULP, with its thread-local storage: they must not use the host's, so neither allocate nor panic.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::caller::{CAN_LEAVE, COUNT, Caller, caller, record_of};
 use super::carrier::Carrier;
 use super::exports::{Exports, Refused};
 use super::policy::Choice;
@@ -56,57 +57,6 @@ pub(super) static TABLE: Table = Table {
 /// What ULPs have exported.
 static EXPORTS: Exports = Exports::new();
 
-/// The records of all ULPs, the number of those that are started together, and the number of records.
-static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
-static COUNT: AtomicU32 = AtomicU32::new(0);
-static KNOWN: AtomicU32 = AtomicU32::new(0);
-/// Whether there are carriers.
-static CAN_LEAVE: AtomicU32 = AtomicU32::new(0);
-
-/// Says what the functions work on.
-pub(super) fn set(records: *mut Record, count: u32, can_leave: bool) {
-    RECORDS.store(records, Ordering::Relaxed);
-    COUNT.store(count, Ordering::Relaxed);
-    KNOWN.store(count, Ordering::Relaxed);
-    CAN_LEAVE.store(can_leave.into(), Ordering::Relaxed);
-}
-
-/// Says that there are so many records by now.
-pub(super) fn set_known(known: u32) {
-    KNOWN.store(known, Ordering::Release);
-}
-
-/// Where a function was called.
-pub(super) enum Caller {
-    /// By a ULP on a carrier.
-    Carried(*mut Carrier),
-    /// By the main thread of a ULP at home.
-    Home(*mut Record),
-    /// By another thread of a ULP, by the child of a fork, or where no carriers are.
-    Other(*mut Record),
-}
-
-#[inline(always)]
-pub(super) fn caller() -> Caller {
-    let task = Task::current().cast_mut();
-    if task.is_null() {
-        return Caller::Other(std::ptr::null_mut());
-    }
-    // SAFETY: a task that is not null is valid.
-    match unsafe { (*task).kind } {
-        Kind::Carrier => {
-            machine::touch_stack();
-            Caller::Carried(task.cast())
-        }
-        // SAFETY: the thread belongs to the ULP of the record.
-        Kind::Home if CAN_LEAVE.load(Ordering::Relaxed) != 0 && unsafe { home::is_main_thread(task.cast()) } => {
-            Caller::Home(task.cast())
-        }
-        Kind::Home => Caller::Other(task.cast()),
-        Kind::Host => Caller::Other(std::ptr::null_mut()),
-    }
-}
-
 /// Returns the number of the calling ULP; -ESRCH in an ordinary process.
 unsafe extern "C" fn number() -> i32 {
     let record = match caller() {
@@ -147,13 +97,6 @@ unsafe extern "C" fn yield_elsewhere() {
         },
         Caller::Other(_) => machine::yield_to_kernel(),
     }
-}
-
-/// Returns the record of a ULP.
-pub(super) fn record_of(number: i32) -> Option<*mut Record> {
-    let number = u32::try_from(number).ok().filter(|number| *number < KNOWN.load(Ordering::Acquire))?;
-    // SAFETY: within the records.
-    Some(unsafe { RECORDS.load(Ordering::Relaxed).add(number as usize) })
 }
 
 /// Returns 0 if the ULP was continued, -EAGAIN after an ordinary yield, -EINVAL for a number that does not exist.

@@ -13,7 +13,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64};
 
-use super::calls::{Caller, caller, record_of};
+use super::caller::{Caller, caller, record_of};
 use super::carrier::Carrier;
 use super::machine;
 use super::record::{HAS_ENDED, Record, Task};

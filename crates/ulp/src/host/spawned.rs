@@ -1,6 +1,6 @@
 //! ULPs that ULPs have started (`cox_ulp_spawn`). The host maps the program; the ULP that has asked makes the process. See `carriers::spawning`.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::{HostError, Running, Ulps, comm, ulp_memory};
+use super::error::HostError;
+use super::ulp_memory;
+use super::ulps::{Pending, Running, Spawned, Ulps, comm};
 use crate::carriers::{self, Asked, Created};
 use crate::program::image::{Image, LoadError, Loader};
 use crate::task::{self, Beginning, Parent};
@@ -16,24 +18,6 @@ use crate::task::{self, Beginning, Parent};
 /// Maximum number of ULPs that ULPs start: in all, and at a time.
 pub(super) const MOST: usize = 4096;
 pub(super) const AT_ONCE: usize = 192;
-
-/// What the host keeps for a ULP that another one has started, as long as it has memory.
-#[derive(Debug)]
-pub(super) struct Spawned {
-    /// The path of its program, which its code reads.
-    _path: CString,
-    /// The list of descriptors that it closes when it begins.
-    _close: Vec<i32>,
-}
-
-/// A program that is mapped, while it is not known whether its process exists.
-pub(super) struct Pending {
-    /// Number of the ULP that has asked for it.
-    requester: usize,
-    running: Running,
-    /// Signals that all ULPs have got meanwhile.
-    pub signals: Vec<i32>,
-}
 
 impl Ulps {
     /// Answers the ULPs that have asked for others.

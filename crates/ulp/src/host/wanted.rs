@@ -1,0 +1,35 @@
+//! What the host is to start.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+
+use crate::carriers::Wish;
+use crate::program::image::Loader;
+
+/// Copies of one program.
+#[derive(Debug)]
+pub struct Copies {
+    /// How many.
+    pub count: usize,
+    /// The program.
+    pub loader: Loader,
+    /// The arguments of each, beginning with the program's name.
+    pub arguments: Vec<CString>,
+    /// Beginning of the ULPs' names (comm); the number follows.
+    pub name: String,
+}
+
+/// What to start.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The programs, at least one. ULPs are numbered in their order.
+    pub copies: Vec<Copies>,
+    /// The environment of each.
+    pub environment: Vec<CString>,
+    /// Environment variable that contains the number of a ULP.
+    pub rank_variable: Option<String>,
+    /// Whether ULPs may leave their kernel tasks.
+    pub wish: Wish,
+    /// Socket of the reader of all outputs; `None`: the ULPs have the host's outputs.
+    pub reader: Option<PathBuf>,
+}
