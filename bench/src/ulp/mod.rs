@@ -5,6 +5,7 @@
 //! own. [`lives`] measures what it costs that members exist.
 
 pub mod bare;
+mod figure;
 mod kind;
 pub mod lives;
 
@@ -35,6 +36,9 @@ pub struct Options {
     /// Rounds; each has one run with every kind of member
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
+    /// Draw what a turn costs by the number of members into FILE, as SVG
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -135,6 +139,17 @@ struct Report {
 impl Report {
     fn row(&self, case: Case, kind: Kind) -> Option<&Row> {
         self.rows.iter().find(|row| (row.case, row.kind) == (case, kind))
+    }
+
+    /// Returns the figure of what a turn costs.
+    fn figure(&self) -> String {
+        let line = |kind: Kind| {
+            let rows = self.rows.iter().filter(|row| row.kind == kind && row.case == Case::turns(row.case.count, 0));
+            figure::Line { name: kind.name(), points: rows.map(|row| (row.case.count, median(&row.values))).collect() }
+        };
+        let lines: Vec<figure::Line<'_>> =
+            Kind::ALL.into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
+        figure::svg(&lines)
     }
 
     /// Returns the median ratio of two kinds in a case, from pairs of one round each.
@@ -254,6 +269,7 @@ fn compile_boost(folder: &Path) -> Result<PathBuf, String> {
 /// When a program is missing or fails, or the results cannot be written.
 pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
+    let figure = options.common.output("--figure", options.figure.as_deref())?;
     let cox = tools.cox.clone().map_err(|why| anyhow::anyhow!("{why}"))?;
     let scratch = tempfile::Builder::new().prefix("cox-bench.").tempdir().context("cannot make a temporary folder")?;
     // The first one often has more interrupts.
@@ -284,6 +300,9 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         })
         .collect::<Result<_>>()?;
     options.common.write(&report)?;
+    if let Some(figure) = figure {
+        figure.write(report.figure().as_bytes())?;
+    }
     Ok(u8::from(outcomes.contains(&Outcome::Fail)))
 }
 

@@ -113,8 +113,8 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
-/// A program that spins and then yields after short phases: cox packs it at once, mostly finds soon that it gains nothing any more, rests and measures
-/// again, each time with new BPF programs. Sometimes it rotates to the end: then the same is true, and the program runs again.
+/// A program that yields after short phases and then spins: cox tries to pack it, mostly finds soon that it gains nothing, rests and tries again, each time
+/// with new BPF programs. At last it packs it. Sometimes it rotates from the first trial on: then the same is true, and the program runs again.
 #[test]
 fn the_parts_of_a_session_that_pauses_add_up() {
     let Some((_, cpus)) = two_cpus("the_parts_of_a_session_that_pauses_add_up") else { return };
@@ -127,13 +127,13 @@ fn the_parts_of_a_session_that_pauses_add_up() {
 /// Runs the program, and checks the sums of its report. Returns the length of all measurements.
 fn measured_without_rotation_ns(cpus: &str) -> u64 {
     let place = Place::new();
-    let truths = ["spun", "yielded"].map(|name| path(&place.0, name));
+    let truths = ["yielded", "spun"].map(|name| path(&place.0, name));
     let program = workload("barriers");
-    let phases = [("2000", "spin", "150", &truths[0]), ("200", "yield", "14000", &truths[1])];
-    let [spins, yields] = phases.map(|(us, wait, rounds, truth)| {
+    let phases = [("200", "yield", "14000", &truths[0]), ("2000", "spin", "150", &truths[1])];
+    let [yields, spins] = phases.map(|(us, wait, rounds, truth)| {
         format!("{program} --threads 3 --work-us {us} --wait {wait} --rounds {rounds} --truth {truth}")
     });
-    let (ran, report) = place.packed(&["--cpus", cpus, "--", "sh", "-c", &format!("{spins} && {yields}")]);
+    let (ran, report) = place.packed(&["--cpus", cpus, "--", "sh", "-c", &format!("{yields} && {spins}")]);
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
     assert_eq!(
         (ran.code, report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),

@@ -55,7 +55,8 @@ static inline const struct cox_ulp_calls *cox_ulp_calls(void)
 		/* getauxval() sets errno if there is no such entry. */
 		int before = errno;
 		found = getauxval(COX_ULP_AUXILIARY_ENTRY);
-		if (!found)
+		/* The table of an older host is shorter, and has not all functions. */
+		if (!found || ((const struct cox_ulp_calls *)found)->bytes < sizeof(struct cox_ulp_calls))
 			found = 1;
 		errno = before;
 		__atomic_store_n(&known, found, __ATOMIC_RELAXED);
@@ -277,11 +278,13 @@ static inline int cox_ulp_barrier_wait(struct cox_ulp_barrier *barrier)
 {
 	struct cox_ulp_waiter me = {cox_ulp_number(), 0, NULL};
 	struct cox_ulp_waiter *all, *next;
+	/* When this one counts as arrived, others may complete the barrier and free it. */
+	int count = barrier->count;
 	/* Each is in the list before it counts as arrived, so that the last one finds all. */
 	me.next = __atomic_load_n(&barrier->waiters, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&barrier->waiters, &me.next, &me, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
-	if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) < barrier->count) {
+	if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) < count) {
 		cox_ulp_await_release(&me);
 		return 0;
 	}
