@@ -105,8 +105,10 @@ pub fn yield_now() {
     match calls() {
         // SAFETY: no conditions.
         Some(calls) => unsafe { (calls.yield_now)() },
-        // SAFETY: no conditions.
-        None => drop(unsafe { sched_yield() }),
+        None => {
+            // SAFETY: no conditions.
+            unsafe { sched_yield() };
+        }
     }
 }
 
@@ -166,6 +168,7 @@ pub fn resume(number: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// When the name exists or is too long, or there are too many.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the address is stored; nobody follows it here")]
 pub fn export(name: &CStr, address: *mut c_void) -> io::Result<()> {
     // SAFETY: the name is a C string.
     call(|calls| unsafe { (calls.export)(name.as_ptr(), address) }).map(drop)
