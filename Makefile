@@ -455,7 +455,7 @@ install:
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3 crates/ulp/man/cox_ulp.3
 	install -D -m 644 -t '$(INSTALLED)/share/man/man8' crates/broker/man/cox-observe.8
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
-	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md docs/*.png
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md docs/*.png docs/*.svg
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
 	# Targets of links in these pages, in the folders to which the links point.
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' CONTRIBUTING.md

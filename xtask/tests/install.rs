@@ -84,6 +84,7 @@ fn all_of_it_is() {
         "share/doc/coxswain/LICENSE-MIT",
         "share/doc/coxswain/docs/run.md",
         "share/doc/coxswain/docs/page.png",
+        "share/doc/coxswain/docs/ulp.svg",
         "share/doc/coxswain/docs/advice/imbalance.md",
     ] {
         assert!(usr.join(file).is_file(), "{file}");

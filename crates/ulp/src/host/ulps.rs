@@ -100,7 +100,7 @@ pub(super) struct Ulps {
     pub(super) close: Vec<i32>,
     /// The reader of all outputs.
     pub(super) outputs: Option<Outputs>,
-    /// See [`Outcome::full_of_mappings`].
+    /// The limit of mappings, if it was reached when a ULP failed.
     pub(super) full_of_mappings: Option<usize>,
     /// Number of ULPs that have failed.
     pub(super) failed: usize,
@@ -108,7 +108,7 @@ pub(super) struct Ulps {
     pub(super) is_told_to_end: bool,
     /// The ULP that was started after the last look at signals: a terminal may have sent one before that.
     pub(super) newest: Option<i32>,
-    /// See [`Outcome`].
+    /// What the outcome tells: how long starting took, how many were started, by the host and by ULPs, and how many ran at once.
     pub(super) starting: Duration,
     pub(super) started: usize,
     pub(super) spawned: usize,
