@@ -118,7 +118,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         ulps.reap(&signals)?;
         return Err(error);
     }
-    // Who has been started may wait for one that will not be.
+    // A ULP that runs may wait for one that is never started.
     (ulps.started..count).for_each(|number| ulps.carriers.never_started(number));
     ulps.reap(&signals)?;
     let Ulps { carriers, ended, lingering, full_of_mappings, starting, started, spawned, at_once, .. } = ulps;

@@ -114,8 +114,7 @@ impl Profiles {
         // Evenly: threads that were created together may do the same.
         let some = running.iter().step_by(running.len().div_ceil(MAX_THREADS).max(1));
         let now: HashMap<(u32, u32), Ran> = some.filter_map(read).collect();
-        let ran = now.iter().map(|(id, now)| now.since(self.before.get(id)));
-        let ran = ran.collect();
+        let ran = now.iter().map(|(id, now)| now.since(self.before.get(id))).collect();
         self.before = now;
         ran
     }

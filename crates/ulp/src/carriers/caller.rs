@@ -17,7 +17,6 @@ pub(super) static CAN_LEAVE: AtomicU32 = AtomicU32::new(0);
 pub(super) fn set(records: *mut Record, count: u32, can_leave: bool) {
     RECORDS.store(records, Ordering::Relaxed);
     COUNT.store(count, Ordering::Relaxed);
-    KNOWN.store(count, Ordering::Relaxed);
     CAN_LEAVE.store(can_leave.into(), Ordering::Relaxed);
 }
 

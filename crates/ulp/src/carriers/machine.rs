@@ -33,16 +33,18 @@ pub(super) fn yield_to_kernel() {
 
 /// Wakes one thread that sleeps on a word of this address space.
 pub(super) fn wake(word: &AtomicU32) {
+    wake_at_most(word, 1);
+}
+
+/// Wakes all threads that sleep on a word of this address space.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake_at_most(word, i32::MAX);
+}
+
+fn wake_at_most(word: &AtomicU32, most: i32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
     // SAFETY: the word is valid.
-    unsafe {
-        call4(
-            libc::SYS_futex,
-            (word as *const AtomicU32) as u64,
-            (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64,
-            1,
-            0,
-        )
-    };
+    unsafe { call4(libc::SYS_futex, (word as *const AtomicU32) as u64, operation, most as u64, 0) };
 }
 
 /// Sleeps while a word has this value. May return early.
@@ -54,29 +56,17 @@ pub(super) fn wait(word: &AtomicU32, value: u32) {
 
 /// Blocks all signals, and returns those that were blocked before.
 pub(super) fn block_signals() -> u64 {
+    set_mask(ALL_SIGNALS)
+}
+
+/// Blocks these signals, and no others. Returns those that were blocked before.
+pub(super) fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
-    let (set, old) = ((&raw const ALL_BITS) as u64, (&raw mut before) as u64);
+    let (set, old) = ((&raw const mask) as u64, (&raw mut before) as u64);
     // SAFETY: both sets are valid.
     unsafe { call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, set, old, SET_BYTES) };
     before
 }
-
-/// Blocks these signals, and no others.
-pub(super) fn set_mask(mask: u64) {
-    // SAFETY: the set is valid.
-    unsafe {
-        call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, SET_BYTES);
-    }
-}
-
-/// Wakes all threads that sleep on a word of this address space.
-pub(super) fn wake_all(word: &AtomicU32) {
-    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
-    // SAFETY: the word is valid.
-    unsafe { call4(libc::SYS_futex, (word as *const AtomicU32) as u64, operation, i32::MAX as u64, 0) };
-}
-
-static ALL_BITS: u64 = ALL_SIGNALS;
 
 /// Returns the stack of this task for signal handlers.
 pub(super) fn alternate() -> Alternate {

@@ -12,7 +12,7 @@ use super::error::HostError;
 use super::ulp_memory;
 use super::ulps::{Pending, Running, Spawned, Ulps, comm};
 use crate::carriers::{self, Asked, Created};
-use crate::program::image::{Image, LoadError, Loader};
+use crate::program::image::{LoadError, Loader};
 use crate::task::{self, Beginning, Parent};
 
 /// Maximum number of ULPs that ULPs start: in all, and at a time.
@@ -93,6 +93,12 @@ impl Ulps {
         }
     }
 
+    /// Keeps a signal for those that do not exist yet.
+    pub(super) fn keep_for_pending(&mut self, signal: i32) {
+        self.look_for_pending();
+        self.pending.iter_mut().for_each(|one| one.signals.push(signal));
+    }
+
     /// Drops what a ULP that has ended has asked for and not made.
     pub(super) fn drop_pending_of(&mut self, requester: usize) {
         self.look_for_pending();
@@ -104,7 +110,7 @@ impl Ulps {
     fn drop_one(&mut self, Pending { running: Running { number, image, .. }, .. }: Pending) {
         self.carriers.never_started(number);
         self.nodes.ended(number);
-        self.arena.give_back(Image::into_memory(image));
+        self.arena.give_back(image.into_memory());
     }
 }
 

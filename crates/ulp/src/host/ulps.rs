@@ -164,8 +164,7 @@ impl Ulps {
 
     /// Sends a signal to all ULPs.
     pub(super) fn send(&mut self, signal: i32) {
-        self.look_for_pending();
-        self.pending.iter_mut().for_each(|one| one.signals.push(signal));
+        self.keep_for_pending(signal);
         for pid in self.alive.keys() {
             // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
             unsafe { libc::kill(*pid, signal) };
@@ -214,8 +213,7 @@ impl Ulps {
         }
         if let Arrived::FromTerminal(signal) = arrived {
             // The terminal has not sent it to those that do not exist yet.
-            self.look_for_pending();
-            self.pending.iter_mut().for_each(|one| one.signals.push(signal));
+            self.keep_for_pending(signal);
         }
         self.is_told_to_end |= arrived.ends_programs();
         self.answer_all();

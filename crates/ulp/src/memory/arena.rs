@@ -53,8 +53,7 @@ impl Arena {
     pub fn reserve(&mut self, bytes: u64) -> Result<Memory, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         for _ in 0..REGIONS {
-            let region = self.regions.take().ok_or(Errno::NOMEM)?;
-            let region = region.with_room_for(bytes);
+            let region = self.regions.take().ok_or(Errno::NOMEM)?.with_room_for(bytes);
             if bytes > region.near.end - region.near.start {
                 self.regions.give_back(&region);
                 return Err(Errno::NOMEM);

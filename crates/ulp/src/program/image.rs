@@ -221,6 +221,11 @@ impl Image {
     }
 }
 
+/// The error of a program for which memory cannot be mapped.
+fn no_memory(errno: Errno) -> LoadError {
+    LoadError::Map { what: "memory for a program".into(), source: errno.into() }
+}
+
 /// Returns what executes a script; `None` if the file is no script.
 fn script_interpreter(path: &Path) -> Result<Option<Interpreter>, LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
@@ -341,8 +346,7 @@ impl Loader {
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
     pub fn load(&self, start: Start, arena: &mut Arena, node: u64) -> Result<Image, LoadError> {
-        let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
-        let memory = arena.reserve(self.bytes()).map_err(failed)?;
+        let memory = arena.reserve(self.bytes()).map_err(no_memory)?;
         match self.load_into(&memory, start, arena, node) {
             Ok((entry, stack_pointer)) => Ok(Image { memory, entry, stack_pointer }),
             Err(error) => {
@@ -354,7 +358,6 @@ impl Loader {
 
     /// Maps the program into reserved memory. Returns its entry point and its stack pointer.
     fn load_into(&self, memory: &Memory, start: Start, arena: &Arena, node: u64) -> Result<(u64, u64), LoadError> {
-        let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
         let region = memory.region();
         // An overflow of the stack meets the page without access, and ends the program that caused it.
         let stack = region.near.start + PAGE;
@@ -363,8 +366,8 @@ impl Loader {
         let mut prot = MprotectFlags::READ | MprotectFlags::WRITE;
         prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
         // SAFETY: reserved memory that nobody uses yet.
-        unsafe { mprotect(stack as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
-        arena.map_entries(entries).map_err(failed)?;
+        unsafe { mprotect(stack as *mut c_void, self.stack_bytes as usize, prot) }.map_err(no_memory)?;
+        arena.map_entries(entries).map_err(no_memory)?;
         let top = entries - size_of::<Mapper>() as u64;
         let linker_at = programs + self.program.bytes();
         let first = self.linker.as_ref().map_or((&self.program, programs), |linker| (linker, linker_at));
