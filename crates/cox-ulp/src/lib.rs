@@ -37,7 +37,7 @@ struct Calls {
     bytes: c_ulong,
     number: unsafe extern "C" fn() -> c_int,
     count: unsafe extern "C" fn() -> c_int,
-    yield_now: unsafe extern "C" fn(),
+    yield_now: unsafe extern "C" fn(*const c_void),
     yield_to: unsafe extern "C" fn(c_int) -> c_int,
     couple: unsafe extern "C" fn() -> c_int,
     decouple: unsafe extern "C" fn() -> c_int,
@@ -55,10 +55,11 @@ const ENTRY: c_ulong = 0x0043_4f58_0001;
 const EPERM: c_int = 1;
 const EAGAIN: c_int = 11;
 
+/// The address of the table. 0: not looked up yet; 1: an ordinary process.
+static KNOWN: AtomicUsize = AtomicUsize::new(0);
+
 /// Returns the table; `None` in an ordinary process.
 fn calls() -> Option<&'static Calls> {
-    /// 0: not looked up yet; 1: an ordinary process.
-    static KNOWN: AtomicUsize = AtomicUsize::new(0);
     let mut found = KNOWN.load(Ordering::Relaxed);
     if found == 0 {
         // SAFETY: no conditions.
@@ -104,7 +105,7 @@ pub fn count() -> u32 {
 pub fn yield_now() {
     match calls() {
         // SAFETY: no conditions.
-        Some(calls) => unsafe { (calls.yield_now)() },
+        Some(calls) => unsafe { (calls.yield_now)(KNOWN.as_ptr().cast()) },
         None => {
             // SAFETY: no conditions.
             unsafe { sched_yield() };

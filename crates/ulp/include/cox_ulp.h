@@ -31,7 +31,8 @@ struct cox_ulp_calls {
 	unsigned long bytes;
 	int (*number)(void);
 	int (*count)(void);
-	void (*yield)(void);
+	/* The argument: data that the caller reads next. cox prefetches it before it continues the caller. */
+	void (*yield)(const void *);
 	int (*yield_to)(int);
 	int (*couple)(void);
 	int (*decouple)(void);
@@ -46,11 +47,12 @@ struct cox_ulp_calls {
 
 #define COX_ULP_AUXILIARY_ENTRY 0x00434f580001ul
 
+/* The address of the table. 0: not looked up yet; 1: an ordinary process. */
+static unsigned long cox_ulp_known;
+
 static inline const struct cox_ulp_calls *cox_ulp_calls(void)
 {
-	/* 0: not looked up yet; 1: an ordinary process. */
-	static unsigned long known;
-	unsigned long found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	unsigned long found = __atomic_load_n(&cox_ulp_known, __ATOMIC_RELAXED);
 	if (!found) {
 		/* getauxval() sets errno if there is no such entry. */
 		int before = errno;
@@ -59,7 +61,7 @@ static inline const struct cox_ulp_calls *cox_ulp_calls(void)
 		if (!found || ((const struct cox_ulp_calls *)found)->bytes < sizeof(struct cox_ulp_calls))
 			found = 1;
 		errno = before;
-		__atomic_store_n(&known, found, __ATOMIC_RELAXED);
+		__atomic_store_n(&cox_ulp_known, found, __ATOMIC_RELAXED);
 	}
 	return found == 1 ? NULL : (const struct cox_ulp_calls *)found;
 }
@@ -83,7 +85,7 @@ static inline void cox_ulp_yield(void)
 {
 	const struct cox_ulp_calls *calls = cox_ulp_calls();
 	if (calls)
-		calls->yield();
+		calls->yield(&cox_ulp_known);
 	else
 		sched_yield();
 }

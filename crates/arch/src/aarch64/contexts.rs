@@ -18,6 +18,8 @@ pub struct Context {
 
 /// Where the stack of a saved context has the address at which it continues, bytes above the stack pointer.
 pub const CONTINUES_AT: u64 = 48;
+/// Where the stack of a context that yields has the address of data that its program wants soon, bytes below the stack pointer (see `user_yield`).
+pub const WANTS_BELOW: u64 = 8;
 
 /// Returns `false`: cox does not run here.
 #[must_use]
@@ -46,7 +48,7 @@ macro_rules! user_yield {
         ///
         /// # Safety
         /// See `switch`.
-        unsafe extern "C" fn yield_now() {
+        unsafe extern "C" fn yield_now(_wanted: *const u8) {
             let _ = ($kind_at, $carrier, $choose as *const (), $elsewhere as *const (), $continue_frame as *const ());
             $crate::refuse()
         }

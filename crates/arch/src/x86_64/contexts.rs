@@ -18,6 +18,8 @@ pub struct Context {
 
 /// Where the stack of a saved context has the address at which it continues, bytes above the stack pointer (see `switch`).
 pub const CONTINUES_AT: u64 = 48;
+/// Where the stack of a context that yields has the address of data that its program wants soon, bytes below the stack pointer (see `user_yield`).
+pub const WANTS_BELOW: u64 = 8;
 
 /// Whether user space may set the FS base on this machine: Linux 5.9 with a processor that has FSGSBASE.
 #[must_use]
@@ -363,23 +365,25 @@ pub struct Exchange {
 #[macro_export]
 macro_rules! user_yield {
     (kind_at: $kind_at:expr, carrier: $carrier:expr, choose: $choose:path, elsewhere: $elsewhere:path, frame: $continue_frame:path) => {
-        /// Lets others run.
+        /// Lets others run. The argument is the address of data that the program reads as soon as it continues; any number is allowed.
         ///
         /// # Safety
         /// Called by programs.
         #[unsafe(naked)]
         #[unsafe(link_section = "cox_gate")]
-        unsafe extern "C" fn yield_now() {
+        unsafe extern "C" fn yield_now(_wanted: *const u8) {
             ::std::arch::naked_asm!(
                 // A stack that is about to overflow faults here. Afterwards, queues have changed, and the task may be another one.
                 "test byte ptr [rsp - 1024], 0",
+                "mov rax, rdi",
                 "mov rdi, qword ptr gs:[0]",
                 "test rdi, rdi",
                 "jz {elsewhere}",
                 "cmp dword ptr [rdi + {kind_at}], {carrier}",
                 "jne {elsewhere}",
                 $crate::push_registers_asm!(),
-                "sub rsp, 8",
+                // Stays below the stack pointer of the saved context.
+                "push rax",
                 "call {choose}",
                 "add rsp, 8",
                 "test rax, rax",

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use memchr::memmem;
+
 use crate::redirections::Site;
 
 /// Length of a site, bytes.
@@ -20,30 +22,12 @@ const NEAR: usize = 4096;
 
 /// Finds the sites in machine code. One that another instruction jumps into is left out: there, the call may be another one.
 pub fn sites(code: &[u8]) -> impl Iterator<Item = Site> {
-    let mut at = 0;
-    let calls = std::iter::from_fn(move || {
-        while let Some(bytes) = code.get(at..at + SITE_BYTES) {
-            let this = at;
-            at += distance(bytes[SITE_BYTES - 1]);
-            // mov $number,%eax; syscall
-            if bytes[0] == 0xb8 && bytes[2..] == [0, 0, 0, 0x0f, 0x05] && NUMBERS.contains(&bytes[1]) {
-                return Some(Site { at: this, number: bytes[1].into() });
-            }
-        }
-        None
+    // mov $number,%eax; syscall: what follows the lowest byte of the number.
+    let calls = memmem::find_iter(code, &[0, 0, 0, 0x0f, 0x05]).filter_map(|rest| {
+        let at = rest.checked_sub(2)?;
+        (code[at] == 0xb8 && NUMBERS.contains(&code[at + 1])).then(|| Site { at, number: code[at + 1].into() })
     });
     calls.filter(|site| !is_jumped_into(code, site.at + 1..site.at + SITE_BYTES))
-}
-
-/// Returns how far the next site is at least, if the last byte of this place is `last` (Horspool's search: its distance from where a site may have it).
-fn distance(last: u8) -> usize {
-    match last {
-        0x0f => 1,
-        0 => 2,
-        0xb8 => 6,
-        number if NUMBERS.contains(&number) => 5,
-        _ => SITE_BYTES,
-    }
 }
 
 /// Whether bytes nearby look like a direct jump to one of these places. Data that look so only cost a site.

@@ -5,6 +5,7 @@
 //!
 //! The functions run in the context of a ULP, with its thread-local storage: they must not use the host's, so neither allocate nor panic.
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::caller::{CAN_LEAVE, COUNT, Caller, caller, record_of};
@@ -24,7 +25,7 @@ pub(super) struct Table {
     bytes: u64,
     number: unsafe extern "C" fn() -> i32,
     count: unsafe extern "C" fn() -> i32,
-    yield_now: unsafe extern "C" fn(),
+    yield_now: unsafe extern "C" fn(*const u8),
     yield_to: unsafe extern "C" fn(i32) -> i32,
     couple: unsafe extern "C" fn() -> i32,
     decouple: unsafe extern "C" fn() -> i32,
@@ -110,7 +111,7 @@ unsafe extern "C" fn yield_to(number: i32) -> i32 {
         }
     }
     // SAFETY: no conditions.
-    unsafe { yield_now() };
+    unsafe { yield_now(ptr::null()) };
     -libc::EAGAIN
 }
 
@@ -257,7 +258,7 @@ unsafe extern "C" fn import(from: i32, name: *const u8, address: *mut u64) -> i3
             if has_ended {
                 return -libc::ESRCH;
             }
-            yield_now();
+            yield_now(ptr::null());
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use arch::{CONTINUES_AT, Context, Exchange, prefetch};
+use arch::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, prefetch};
 
 use super::inbox::Inbox;
 use super::queue::Queue;
@@ -164,7 +164,8 @@ impl Carrier {
         }
     }
 
-    /// Prefetches what the next ULPs need first: the record of the third one, stack and thread-local storage of the second one, code of the first one.
+    /// Prefetches what the next ULPs need first: the record of the third one, stack and thread-local storage of the second one, code and
+    /// data of the first one.
     #[inline(always)]
     unsafe fn prefetch(this: *mut Carrier) {
         // SAFETY: the carrier's thread runs this, and its queue has valid records.
@@ -182,7 +183,10 @@ impl Carrier {
                 let first = queue.look(0);
                 // With a frame, the stack pointer is not the context's.
                 if !first.is_null() && (*first).context.frame == 0 {
-                    prefetch((((*first).context.stack_pointer + CONTINUES_AT) as *const u64).read());
+                    let stack_pointer = (*first).context.stack_pointer;
+                    prefetch(((stack_pointer + CONTINUES_AT) as *const u64).read());
+                    // A context that was saved elsewhere has another word there, which does no harm.
+                    prefetch(((stack_pointer - WANTS_BELOW) as *const u64).read());
                 }
             }
         }

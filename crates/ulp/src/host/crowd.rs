@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// So many may run before it is worth while to wait, and so long. If programs sleep, this is lost for each: so it is short.
-const FEW: usize = 64;
+const FEW: usize = 16;
 const MOMENT: Duration = Duration::from_millis(1);
 /// How long the end of a ULP is waited for where there may be no room for more.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn who_waits_in_vain_waits_ever_more_seldom() {
         let mut crowd = Crowd::new(2000);
-        assert_eq!((crowd.patience(63), crowd.patience(64)), (None, Some(MOMENT)));
-        crowd.was_in_vain(64);
-        assert_eq!((crowd.patience(127), crowd.patience(128)), (None, Some(MOMENT)));
+        assert_eq!((crowd.patience(15), crowd.patience(16)), (None, Some(MOMENT)));
+        crowd.was_in_vain(16);
+        assert_eq!((crowd.patience(31), crowd.patience(32)), (None, Some(MOMENT)));
         assert_eq!(crowd.patience(2000), Some(PATIENCE));
         crowd.was_in_vain(2000);
         assert_eq!((crowd.patience(3999), crowd.patience(4000)), (None, Some(MOMENT)));

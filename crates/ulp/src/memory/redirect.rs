@@ -4,6 +4,8 @@
 //! This runs in the ULP's context, with its thread-local storage: it must use nothing of the host's C library, and no memory allocator. On a carrier, its
 //! system calls are dispatched as the program's are.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use arch::redirections::{Call, MAP_LOW, SITE_BYTES, Site, jump, sites, system_call};
 
 use super::files::{Files, Key, LONGEST_CODE_BYTES, Sites, is_empty};
@@ -244,6 +246,11 @@ pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &
 
 /// Replaces one site by a jump to an entry.
 unsafe fn redirect_one(mapper: &Mapper, place: u64, number: u32) {
+    // For the kernel, this exchange is a write even if it changes nothing: the page becomes a private copy by one fault. If it were read first, the pages
+    // around it would be mapped, and there would be a second fault.
+    // SAFETY: the code can be written, and nobody executes it.
+    let _ =
+        unsafe { AtomicU8::from_ptr(place as *mut u8) }.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
     // The file may have been changed since its sites were found.
     // SAFETY: the caller's.
     let code = unsafe { std::slice::from_raw_parts(place as *const u8, SITE_BYTES) };
