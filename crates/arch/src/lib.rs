@@ -2,7 +2,7 @@
 //!
 //! | part | purpose |
 //! |---|---|
-//! | [`blocked_in`], `SYS_*` | the cause of a block in a system call, by the call's number |
+//! | [`blocked_in`], [`argument_count`], `SYS_*` | system calls by their numbers: the cause of a block, the number of arguments |
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
 //! | `entries` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
@@ -35,7 +35,7 @@ use aarch64 as processor;
 use x86_64 as processor;
 
 pub use clock::monotonic_ns;
-pub use processor::calls::{SHADOW_STACK_STATUS, SYS_IO_URING_ENTER, SYS_SCHED_YIELD, blocked_in};
+pub use processor::calls::{SHADOW_STACK_STATUS, SYS_IO_URING_ENTER, SYS_SCHED_YIELD, argument_count, blocked_in};
 pub use processor::contexts::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, has_fast_tls, prefetch};
 pub use processor::frame;
 pub use processor::{ELF_MACHINE, LOADER, supported};

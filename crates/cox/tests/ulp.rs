@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use testkit::built::workload;
 use testkit::run::{COX, Ran, run};
 use testkit::skip::{Need, has};
 
@@ -23,6 +24,27 @@ fn copies_run_with_their_numbers_and_the_summary_says_how_they_ended() {
     assert!(said.starts_with("cox: 5 ULPs · ") && said.ends_with(" s · exit 0: 0 2 4, exit 3: 1 3"), "{said}");
     let quiet = ulp(&["-q", "-n", "2", "--", "true"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+/// Runs the workload `yields` as two ULPs, which yield and make system calls.
+fn yields(options: &[&str], calls: &str) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let (board, program) = (folder.path().join("board"), workload("yields"));
+    let words = ["--as", "ulps", "--rounds", "20", "--calls", calls, "--board", board.to_str().unwrap()];
+    ulp(&[&["-n", "2"], options, &["--", &program], &words].concat())
+}
+
+#[test]
+fn calls_on_carriers_are_shown_and_say_whether_the_ulp_went_home() {
+    let ran = yields(&["-q", "--strace"], "1");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    // A ULP that has come home for a call stays there for some yields.
+    let of = |ulp: &str| lines.iter().filter(|line| **line == format!("cox: ULP {ulp}: getppid() at home")).count();
+    assert!(ran.code == 0 && of("0") > 0 && of("1") > 0, "{}", ran.stderr);
+    // The last call of a ULP is made where its last yield has left it.
+    assert!(lines.iter().all(|line| line.starts_with("cox: ULP ")), "{}", ran.stderr);
+    assert_eq!(yields(&["-q"], "1").stderr, "");
+    assert_eq!(yields(&["--strace", "--coupled"], "1").code, 125);
 }
 
 #[test]

@@ -20,12 +20,14 @@ use ulp::program::image::{LoadError, Loader};
 const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 
-/// The command line: `cox-ulp-host REPORT RANK WISH READER {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
-/// empty, WISH `policy` or `coupled`, READER the socket of what reads the outputs of all, or empty. For each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
+/// The command line: `cox-ulp-host REPORT RANK FLAGS READER {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
+/// empty, FLAGS are options of `cox ulp` with commas between them (`coupled`, `strace`), READER is the socket of what reads the outputs of all, or empty. For
+/// each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
 struct Options {
     report: PathBuf,
     rank_variable: Option<String>,
     wish: Wish,
+    shows_calls: bool,
     reader: Option<PathBuf>,
     programs: Vec<Program>,
 }
@@ -40,14 +42,17 @@ struct Program {
 impl Options {
     fn parse(words: impl Iterator<Item = OsString>) -> Result<Options> {
         let usage =
-            || "usage: cox-ulp-host REPORT RANK WISH READER {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
+            || "usage: cox-ulp-host REPORT RANK FLAGS READER {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
         let words: Vec<OsString> = words.collect();
-        let [report, rank, wish, reader, rest @ ..] = &words[..] else { bail!(usage()) };
-        let wish = match wish.to_str() {
-            Some("policy") => Wish::Policy,
-            Some("coupled") => Wish::Coupled,
-            _ => bail!("WISH is neither policy nor coupled"),
-        };
+        let [report, rank, flags, reader, rest @ ..] = &words[..] else { bail!(usage()) };
+        let (mut wish, mut shows_calls) = (Wish::Policy, false);
+        for flag in flags.to_str().context("FLAGS are no UTF-8")?.split(',').filter(|flag| !flag.is_empty()) {
+            match flag {
+                "coupled" => wish = Wish::Coupled,
+                "strace" => shows_calls = true,
+                _ => bail!("{flag} is none of the FLAGS"),
+            }
+        }
         let rank = rank.to_str().context("the name of the variable is no UTF-8")?;
         let rank_variable = (!rank.is_empty()).then(|| rank.to_owned());
         let number = |word: &OsString| {
@@ -64,7 +69,7 @@ impl Options {
             bail!(usage());
         }
         let reader = (!reader.is_empty()).then(|| reader.into());
-        Ok(Options { report: report.into(), rank_variable, wish, reader, programs })
+        Ok(Options { report: report.into(), rank_variable, wish, shows_calls, reader, programs })
     }
 }
 
@@ -111,6 +116,7 @@ fn run(options: &Options) -> Result<u8> {
         environment: std::env::vars_os().map(variable).collect::<Result<_>>()?,
         rank_variable: options.rank_variable.clone(),
         wish: options.wish,
+        shows_calls: options.shows_calls,
         reader: options.reader.clone(),
     };
     let outcome = host::run(wanted)?;

@@ -16,6 +16,7 @@
 //! | `spawning` | how they start further ones |
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
+//! | `strace` | prints these system calls |
 //! | `caller` | who calls, and where it runs |
 //! | `calls` | what a program can call |
 //! | `thread` | the kernel thread of a carrier |
@@ -34,6 +35,7 @@ mod policy;
 mod queue;
 mod record;
 mod spawning;
+mod strace;
 mod sync;
 mod thread;
 mod trap;
@@ -297,6 +299,11 @@ impl Carriers {
 #[must_use]
 pub fn auxiliary_entry() -> (u64, u64) {
     (calls::ENTRY, (&raw const calls::TABLE) as u64)
+}
+
+/// Says whether system calls that ULPs make on carriers are printed.
+pub fn show_calls(is_wanted: bool) {
+    strace::set(is_wanted);
 }
 
 /// Returns why ULPs cannot leave their home tasks, if they cannot.

@@ -69,6 +69,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     let vector = wanted.copies.first().map_or(&[][..], |copies| copies.loader.vector());
     let carriers = Carriers::start(count, (spawned::MOST, spawned::AT_ONCE), &cpus, vector, wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
+    carriers::show_calls(wanted.shows_calls);
     wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
     let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
     let arena = Arena::new(longest.unwrap_or(0), count + spawned::AT_ONCE)

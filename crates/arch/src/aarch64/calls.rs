@@ -12,6 +12,12 @@ pub const SHADOW_STACK_STATUS: (i64, u64) = (167, 74);
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
 
+/// Returns the most arguments of a system call.
+#[must_use]
+pub fn argument_count(_nr: usize) -> usize {
+    6
+}
+
 /// Returns the cause of a block in a system call: on this processor always [`Cause::Other`].
 pub fn blocked_in(_nr: u32) -> BlockedIn {
     BlockedIn::Cause(Cause::Other)

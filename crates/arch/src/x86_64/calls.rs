@@ -15,6 +15,20 @@ pub const SHADOW_STACK_STATUS: (i64, u64) = (158, 0x5005);
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
 
+/// Number of arguments of each system call, by its number: a digit each. Source: include/linux/syscalls.h, as the kernel's own tracepoints have it.
+const ARGUMENTS: &[u8] =
+    b"3331222336321440344332150533333312022130433366332323345550031421334124533211223211221221232233312221\
+      1403011002000222233331111222432223112223232231112221003265212101252214221363266466666603555444333222\
+      2163312153316166531044342112224144326635415523455453203244345343453433651236444646321442442132155455\
+      2545321423665334533253513366642156400666666666666666666666666666666666666666666666666666666666666666\
+      6666666666666666666666664264352533223434565434212544434644444336654555";
+
+/// Returns the number of arguments of system call `nr`; of one that is not known, the most.
+#[must_use]
+pub fn argument_count(nr: usize) -> usize {
+    ARGUMENTS.get(nr).map_or(6, |digit| (digit - b'0').into())
+}
+
 /// Returns the cause of a block in system call `nr`.
 pub fn blocked_in(nr: u32) -> BlockedIn {
     use BlockedIn::Descriptor;

@@ -48,6 +48,9 @@ pub struct Ulp {
     /// Keep each ULP on its own kernel task: yields cost as much as between processes
     #[arg(long)]
     pub coupled: bool,
+    /// Print each system call of a ULP on a carrier, and whether it has sent the ULP home
+    #[arg(long, conflicts_with = "coupled")]
+    pub strace: bool,
     /// Print where the ULPs ran (on carriers, or coupled) and why they left carriers, and what all of them needed
     #[arg(long, conflicts_with = "quiet")]
     pub stats: bool,

@@ -19,6 +19,7 @@ use super::carrier::{Carrier, LAST_CALL};
 use super::home;
 use super::machine;
 use super::record::{Kind, Record, Task};
+use super::strace;
 
 /// Signals of instructions, which a carrier must not block.
 pub(super) const SYNCHRONOUS: [i32; 6] =
@@ -94,11 +95,13 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
                 return machine::yield_to_kernel();
             }
             if let Some(result) = without_identity(me, &*frame) {
+                strace::show((*me).number, (*frame).call() as usize, (*frame).arguments(), Some(result));
                 return (*frame).set_result(result);
             }
         }
         // 32-bit programs' numbers mean other calls.
         let number = if is_64_bit(info) { (*frame).call() as usize } else { LAST_CALL };
+        strace::show((*me).number, number, (*frame).arguments(), None);
         (*carrier).calls[number.min(LAST_CALL)].fetch_add(1, Ordering::Relaxed);
         (*frame).repeat_call();
         go_home(carrier, me, frame)

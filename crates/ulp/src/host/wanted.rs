@@ -30,6 +30,8 @@ pub struct Wanted {
     pub rank_variable: Option<String>,
     /// Whether ULPs may leave their kernel tasks.
     pub wish: Wish,
+    /// Whether the system calls that ULPs make on carriers are printed.
+    pub shows_calls: bool,
     /// Socket of the reader of all outputs; `None`: the ULPs have the host's outputs.
     pub reader: Option<PathBuf>,
 }
