@@ -113,6 +113,8 @@ pub enum SchemaOf {
     Advise,
     /// `cox compare --json`
     Compare,
+    /// `cox ulp --json`
+    Ulp,
 }
 
 /// Run a program and report what the OS scheduler cost it.

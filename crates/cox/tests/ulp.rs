@@ -48,6 +48,33 @@ fn calls_on_carriers_are_shown_and_say_whether_the_ulp_went_home() {
 }
 
 #[test]
+fn the_json_says_how_ulps_ended_and_where_they_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ulp.json");
+    let json = ["--json", file.to_str().unwrap()];
+    let told = || serde_json::from_slice::<serde_json::Value>(&std::fs::read(&file).unwrap()).unwrap();
+    let ran = yields(&[&["-q"][..], &json].concat(), "1");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let calls = told();
+    let of = |name: &str| calls[name].as_u64().unwrap();
+    assert!(of("stays") > 0 && calls["stays_ended_by_calls"]["getppid"].as_u64() > Some(0), "{calls}");
+    assert!(of("carriers") > 0 && of("carrier_cpu_ns") > 0 && of("coupled_cpu_ns") > 0 && of("wall_ns") > 0, "{calls}");
+    assert_eq!((calls["ends"].clone(), calls["no_carriers"].is_null()), (serde_json::json!([0, 0]), true));
+    assert!(calls["provenance"]["command"][0].as_str().unwrap().ends_with("/yields"), "{calls}");
+    let ran = ulp(&[&["--coupled", "-n", "2"][..], &json, &["--", "sh", "-c", "kill -9 $$"]].concat());
+    let coupled = told();
+    assert_eq!(
+        (ran.code, coupled["ends"].clone(), coupled["carriers"].clone()),
+        (137, serde_json::json!([-9, -9]), 0.into())
+    );
+    assert_eq!(coupled["no_carriers"].as_str(), Some("as requested"));
+    // All that is written is in the schema.
+    let schema: serde_json::Value =
+        serde_json::from_str(&run(Command::new(COX).args(["schema", "ulp"])).text()).unwrap();
+    assert!(calls.as_object().unwrap().keys().all(|name| schema["properties"][name].is_object()), "{schema}");
+}
+
+#[test]
 fn lines_of_both_outputs_have_the_number_of_their_ulp() {
     let script = "for i in $(seq 200); do echo out $i; echo err $i >&2; done; printf 'no end'";
     let ran = ulp(&["-q", "--prefix-output", "-n", "12", "--", "sh", "-c", script]);

@@ -28,6 +28,7 @@ mod state;
 pub mod style;
 mod table;
 pub mod text;
+pub mod ulp;
 
 pub use json::Document;
 pub use style::Style;

@@ -9,6 +9,7 @@ use ledger::latency::quantile;
 use ledger::{Latencies, Provenance};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
+use report::ulp::HostReport;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 
@@ -77,6 +78,7 @@ fn made(name: &str) -> String {
             Some("PackReport") => schema::<PackReport>(),
             Some("OverlapReport") => schema::<OverlapReport>(),
             Some("Provenance") => schema::<Provenance>(),
+            Some("HostReport") => schema::<HostReport>(),
             Some("Latencies") => schema::<Latencies>(),
             _ => panic!("no table is called {other}"),
         },
@@ -97,7 +99,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 9);
+    assert_eq!(tables, 10);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }

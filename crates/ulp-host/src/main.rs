@@ -5,6 +5,7 @@
 
 mod sigpipe;
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use syscalls::Sysno;
 use ulp::carriers::Wish;
 use ulp::host::{self, Copies, Ended, Outcome, Wanted};
 use ulp::program::image::{LoadError, Loader};
@@ -130,26 +132,34 @@ fn run(options: &Options) -> Result<u8> {
     Ok(outcome.ended.iter().map(|ended| ended.shell_code()).find(|code| *code != 0).unwrap_or(0) as u8)
 }
 
-/// Writes what became of the ULPs. `ended`: the exit code of each, or minus the number of the signal that ended it.
+/// Returns the name of a system call.
+fn call_name(number: usize) -> String {
+    Sysno::new(number).map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
+}
+
+/// Writes what became of the ULPs, as `HostReport` of the crate `report`.
 fn write(report: &Path, outcome: &Outcome) -> Result<()> {
     let code = |ended: &Ended| match ended {
         Ended::Exit(code) => *code,
         Ended::Signal(number) => -number,
     };
     let counts = &outcome.counts;
+    let calls = outcome.calls.iter().map(|(number, times)| (call_name(*number), *times));
+    let in_calls: u64 = outcome.calls.iter().map(|(_, times)| times).sum();
     let text = json!({
-        "ended": outcome.ended.iter().map(code).collect::<Vec<i32>>(),
+        "ends": outcome.ended.iter().map(code).collect::<Vec<i32>>(),
         "spawned": outcome.spawned,
         "carriers": outcome.carriers,
-        "coupled": outcome.coupled,
+        "no_carriers": outcome.coupled,
         "yields": counts.yields,
         "coupled_yields": counts.coupled_yields,
         "stays": counts.stays,
-        "trapped": counts.trapped,
-        "calls": outcome.calls,
+        "stays_ended_by_calls": calls.collect::<BTreeMap<String, u64>>(),
+        "stays_ended_by_faults": counts.trapped.saturating_sub(in_calls),
         "carrier_cpu_ns": outcome.used.cpu_ns,
-        "faults": outcome.used.faults,
-        "major_faults": outcome.used.major_faults,
+        "coupled_cpu_ns": outcome.coupled_cpu_ns,
+        "carrier_page_faults": outcome.used.faults,
+        "carrier_major_page_faults": outcome.used.major_faults,
         "peak_bytes": outcome.peak_bytes,
         "at_once": outcome.at_once,
         "started": outcome.started,

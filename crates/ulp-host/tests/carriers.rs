@@ -215,7 +215,10 @@ fn without_syscall_user_dispatch_all_stay_at_home_and_the_reason_is_told() {
         assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} ok")), vec![0; 4]), "{what}");
         let told = place.told();
         assert_eq!((&told["carriers"], &told["stays"]), (&0.into(), &0.into()), "{told}");
-        assert!(told["coupled"].as_str().unwrap().starts_with("syscall user dispatch is not available: "), "{told}");
+        assert!(
+            told["no_carriers"].as_str().unwrap().starts_with("syscall user dispatch is not available: "),
+            "{told}"
+        );
     }
 }
 

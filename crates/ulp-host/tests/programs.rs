@@ -178,7 +178,7 @@ fn ends_after(host: Command, place: &Place, signal: &str, to_group: bool) -> (Op
     assert!(Command::new("kill").args(["-s", signal, "--", &whom]).status().unwrap().success());
     let code = host.code();
     let told = place.told();
-    (code, told["ended"].as_array().unwrap().iter().map(|end| end.as_i64().unwrap()).collect())
+    (code, told["ends"].as_array().unwrap().iter().map(|end| end.as_i64().unwrap()).collect())
 }
 
 /// Those that run have it, and the others are not started. Ctrl-C reaches the ULPs by their process group, or misses the one that is just being started.

@@ -10,6 +10,7 @@ mod ulps;
 mod wanted;
 
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 pub use error::HostError;
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub calls: Vec<(usize, u64)>,
     /// What the carriers have used.
     pub used: carriers::Used,
+    /// CPU time of the ULPs' kernel tasks, and of their children, ns.
+    pub coupled_cpu_ns: u64,
     /// The most memory that the address space has had, bytes.
     pub peak_bytes: Option<u64>,
     /// The most ULPs that ran at once.
@@ -133,10 +136,27 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         counts: carriers.totals(),
         calls: carriers.calls(),
         used: carriers.used(),
+        coupled_cpu_ns: cpu_ns_of_children(),
         peak_bytes: space::peak_bytes(),
         starting,
         started,
         at_once,
         full_of_mappings,
     })
+}
+
+/// Returns the CPU time of all children that have been waited for, and of their children, ns. Without the kernel's answer: 0.
+fn cpu_ns_of_children() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the structure is valid for writing; a successful call initialises it.
+    let usage = unsafe {
+        if libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) != 0 {
+            return 0;
+        }
+        usage.assume_init()
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .iter()
+        .map(|time| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000)
+        .sum()
 }

@@ -54,6 +54,9 @@ pub struct Ulp {
     /// Print where the ULPs ran (on carriers, or coupled) and why they left carriers, and what all of them needed
     #[arg(long, conflicts_with = "quiet")]
     pub stats: bool,
+    /// Write how the ULPs ended, and all that --stats prints, as JSON to FILE ('-': stdout)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,

@@ -18,6 +18,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
         SchemaOf::Pack => schema_for!(report::pack::PackReport),
         SchemaOf::Advise => schema_for!(report::advice::Advice),
         SchemaOf::Compare => schema_for!(report::comparison::Comparison),
+        SchemaOf::Ulp => schema_for!(report::ulp::UlpReport),
         SchemaOf::PackSimulate => schema_for!(report::simulation::Simulation),
     };
     let text = serde_json::to_string_pretty(&schema).context("cannot print the schema")?;

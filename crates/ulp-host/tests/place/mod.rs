@@ -64,7 +64,7 @@ impl Place {
 
     fn ended(&self, mut host: Command) -> (Output, Vec<i32>) {
         let output = host.output().unwrap();
-        let ends = self.told()["ended"].as_array().cloned().unwrap_or_default();
+        let ends = self.told()["ends"].as_array().cloned().unwrap_or_default();
         (output, ends.iter().map(|end| end.as_i64().unwrap() as i32).collect())
     }
 

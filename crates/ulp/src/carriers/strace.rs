@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_line_has_the_arguments_of_the_call_and_where_it_is_made() {
-        let text = |number, result| String::from_utf8(line(3, number, [1, 0x2a, 3, 4, 5, 6], result).text().to_vec()).unwrap();
+        let text =
+            |number, result| String::from_utf8(line(3, number, [1, 0x2a, 3, 4, 5, 6], result).text().to_vec()).unwrap();
         assert_eq!(text(1, None), "cox: ULP 3: write(0x1, 0x2a, 0x3) at home\n");
         assert_eq!(text(39, Some(0x1269)), "cox: ULP 3: getpid() on its carrier: 0x1269\n");
         assert_eq!(text(11, Some(-22)), "cox: ULP 3: munmap(0x1, 0x2a) on its carrier: error 22\n");
