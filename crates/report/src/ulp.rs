@@ -61,6 +61,8 @@ pub struct HostReport {
     pub carrier_page_faults: u64,
     /// Page faults on carriers that waited for storage. Meanwhile, that carrier ran no ULP.
     pub carrier_major_page_faults: u64,
+    /// How many ULPs went home because their carrier slept in a page fault of another one.
+    pub relieved: u64,
     /// The most memory that the address space had, with the pages of files; null if the kernel does not tell.
     pub peak_bytes: Option<u64>,
     /// The most ULPs that ran at once.
@@ -98,6 +100,10 @@ impl HostReport {
             None => {
                 let (on_carriers, major) = (duration(self.carrier_cpu_ns), self.carrier_major_page_faults);
                 let faults = counted(self.carrier_page_faults, "page fault");
+                let relieved = match self.relieved {
+                    0 => String::new(),
+                    times => format!("; {} went home meanwhile", counted(times, "ULP")),
+                };
                 vec![
                     format!(
                         "carriers: {} · {} yields on them, {yields} · stays on them: {}{}",
@@ -107,7 +113,7 @@ impl HostReport {
                         self.ends_of_stays()
                     ),
                     format!(
-                        "CPU time: {on_carriers} on carriers, {coupled} · {faults} on carriers, {major} of which waited for storage"
+                        "CPU time: {on_carriers} on carriers, {coupled} · {faults} on carriers, {major} of which waited for storage{relieved}"
                     ),
                 ]
             }
@@ -162,6 +168,7 @@ mod tests {
             coupled_cpu_ns: 2_500_000,
             carrier_page_faults: 7,
             carrier_major_page_faults: 1,
+            relieved: 3,
             peak_bytes: Some(8 << 20),
             at_once: 3,
             starting_ns: 2_000_000,
@@ -170,7 +177,7 @@ mod tests {
         };
         let right = [
             "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 30, ended by write 9, futex 4, nanosleep 3, read 3, other calls 3, faults 7",
-            "CPU time: 15 ms on carriers, 2.5 ms coupled · 7 page faults on carriers, 1 of which waited for storage",
+            "CPU time: 15 ms on carriers, 2.5 ms coupled · 7 page faults on carriers, 1 of which waited for storage; 3 ULPs went home meanwhile",
             "memory: at most 8.0 MiB, with 3 ULPs at once · 4 loaded and started in 2.0 ms, 500 µs each",
         ];
         assert_eq!(told.stats(), right);

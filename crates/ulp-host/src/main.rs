@@ -160,6 +160,7 @@ fn write(report: &Path, outcome: &Outcome) -> Result<()> {
         "coupled_cpu_ns": outcome.coupled_cpu_ns,
         "carrier_page_faults": outcome.used.faults,
         "carrier_major_page_faults": outcome.used.major_faults,
+        "relieved": outcome.used.relieved,
         "peak_bytes": outcome.peak_bytes,
         "at_once": outcome.at_once,
         "started": outcome.started,

@@ -17,6 +17,8 @@
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
 //! | `strace` | prints these system calls |
+//! | `relief` | what becomes of ULPs whose carrier sleeps in a page fault |
+//! | `sentinel` | the thread that notices it |
 //! | `caller` | who calls, and where it runs |
 //! | `calls` | what a program can call |
 //! | `thread` | the kernel thread of a carrier |
@@ -34,6 +36,8 @@ mod machine;
 mod policy;
 mod queue;
 mod record;
+mod relief;
+mod sentinel;
 mod spawning;
 mod strace;
 mod sync;
@@ -54,6 +58,7 @@ use carrier::Carrier;
 pub use counts::{Totals, Used};
 use queue::Queue;
 use record::{HAS_ENDED, Kind, Record, Task, call};
+use relief::Watch;
 use spawning::Request;
 pub use spawning::{Asked, Created};
 pub use thread::probe_dispatch;
@@ -110,6 +115,9 @@ pub struct Carriers {
     known: usize,
     room: usize,
     carriers: Vec<*mut Carrier>,
+    /// The CPU of each carrier.
+    cpus: Vec<usize>,
+    watch: Watch,
     coupled: Option<Coupled>,
 }
 
@@ -152,7 +160,17 @@ impl Carriers {
             };
             cpus.iter().take(count).map(one).collect::<io::Result<_>>()?
         };
-        let mut all = Carriers { records, homes, home_bytes, known: 0, room, carriers, coupled: None };
+        let mut all = Carriers {
+            records,
+            homes,
+            home_bytes,
+            known: 0,
+            room,
+            carriers,
+            cpus: cpus.to_vec(),
+            watch: Watch::new(),
+            coupled: None,
+        };
         for _ in 0..count {
             all.add();
         }

@@ -12,6 +12,7 @@ use arch::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, prefetch};
 use super::inbox::Inbox;
 use super::queue::Queue;
 use super::record::{Kind, Record, Task};
+use super::relief::Relief;
 use super::{home, machine};
 
 /// Numbers of system calls from this one on are counted together.
@@ -43,6 +44,10 @@ pub(super) struct Carrier {
     pub handlers: (u64, u64),
     /// Its thread; 0 before that is ready.
     pub tid: AtomicI32,
+    /// Who may use the queue while the carrier sleeps in a page fault.
+    pub relief: Relief,
+    /// Number of ULPs that went home because the carrier slept in a page fault of another one.
+    pub relieved: AtomicU64,
     /// How often each system call has sent a ULP home, by the number of the call.
     pub calls: [AtomicU64; LAST_CALL + 1],
 }
@@ -62,6 +67,8 @@ impl Carrier {
             switches_at_tick: 0,
             handlers,
             tid: AtomicI32::new(0),
+            relief: Relief::new(),
+            relieved: AtomicU64::new(0),
             calls: [const { AtomicU64::new(0) }; LAST_CALL + 1],
         }
     }
@@ -107,6 +114,19 @@ impl Carrier {
                     home::send(record);
                 }
             }
+        }
+    }
+
+    /// Empties the run queue and the inbox. Returns the ULPs.
+    ///
+    /// # Safety
+    /// The carrier must sleep, and the caller have its queue (`relief`).
+    pub unsafe fn drain(this: *mut Carrier) -> Vec<*mut Record> {
+        // SAFETY: the caller is in place of the carrier's thread.
+        unsafe {
+            Carrier::take(this);
+            let queue = &mut (*this).queue;
+            std::iter::from_fn(|| Some(queue.pop()).filter(|next| !next.is_null())).collect()
         }
     }
 

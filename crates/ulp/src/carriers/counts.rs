@@ -28,6 +28,8 @@ pub struct Used {
     pub faults: u64,
     /// Those that had to wait for storage.
     pub major_faults: u64,
+    /// Number of ULPs that went home because their carrier slept in a page fault of another one.
+    pub relieved: u64,
 }
 
 impl Carriers {
@@ -63,6 +65,8 @@ impl Carriers {
         for carrier in &self.carriers {
             // SAFETY: carriers are never freed; only atomics are used.
             let tid = unsafe { (**carrier).tid.load(Ordering::Relaxed) };
+            // SAFETY: as above.
+            used.relieved += unsafe { (**carrier).relieved.load(Ordering::Relaxed) };
             let read = |file| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap_or_default();
             let (stat, schedstat) = (read("stat"), read("schedstat"));
             // The name of a thread may contain spaces; the state, the third field, follows its parenthesis (proc_pid_stat(5)).

@@ -99,7 +99,7 @@ pub(super) unsafe fn must_stay(record: *mut Record) -> bool {
     }
 }
 
-/// Whether a ULP cannot leave its home even if the program asks for it. `look`: checks whether the debugger that traced it still does.
+/// Whether a ULP cannot leave its home even if the program asks for it: see [`must_stay`]; or its carrier sleeps in a page fault. `look`: checks whether the debugger that traced it still does.
 ///
 /// # Safety
 /// As for [`must_stay`].
@@ -114,7 +114,7 @@ pub(super) unsafe fn cannot_leave(record: *mut Record, look: bool) -> bool {
             None => has_shadow_stack(),
         };
         (*record).has_shadow_stack = Some(has_shadow_stack);
-        has_shadow_stack || (*record).is_traced.load(Ordering::Relaxed)
+        has_shadow_stack || (*record).is_traced.load(Ordering::Relaxed) || (*(*record).inbox).is_stuck()
     }
 }
 

@@ -38,12 +38,19 @@ pub(crate) struct Inbox {
     asleep: AtomicU32,
     /// Whether a ULP of this carrier has been called (see [`Inbox::call`]).
     called: AtomicU32,
+    /// Whether the carrier sleeps in a page fault, as far as is known: it takes nothing then.
+    stuck: AtomicU32,
 }
 
 impl Inbox {
     /// An empty inbox of a carrier that is awake.
     pub(crate) fn new() -> Inbox {
-        Inbox { head: AtomicPtr::new(ptr::null_mut()), asleep: AtomicU32::new(AWAKE), called: AtomicU32::new(0) }
+        Inbox {
+            head: AtomicPtr::new(ptr::null_mut()),
+            asleep: AtomicU32::new(AWAKE),
+            called: AtomicU32::new(0),
+            stuck: AtomicU32::new(0),
+        }
     }
 
     /// Hands `link` over. Calls `wake` with the word on which the carrier sleeps, if it does.
@@ -85,6 +92,16 @@ impl Inbox {
     /// Whether a ULP has been called since the last time. Before the carrier looks at the records. For the carrier.
     pub(crate) fn take_calls(&self) -> bool {
         self.is_called() && self.called.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Says whether the carrier sleeps in a page fault.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.stuck.store(is_stuck.into(), Ordering::Relaxed);
+    }
+
+    /// Whether the carrier sleeps in a page fault. What is handed over all the same waits until it wakes up, or until the host looks again.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Relaxed) != 0
     }
 
     /// Whether nothing is there. For the carrier.

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::carrier::Carrier;
-use super::{machine, trap};
+use super::{machine, relief, trap};
 
 /// A ULP that does not yield leaves its carrier after one to two ticks of the carrier's CPU time, ns.
 const TICK_NS: i64 = 10_000_000;
@@ -44,7 +44,7 @@ pub(super) fn set_task(address: u64) -> io::Result<()> {
 pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
     let address = carrier as usize;
     let (ready, is_ready) = mpsc::sync_channel(1);
-    for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
+    for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal(), relief::SIGNAL]) {
         trap::install(signal);
     }
     thread::Builder::new().name(format!("carrier {cpu}")).spawn(move || {
@@ -91,7 +91,7 @@ unsafe fn set_up(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
         check(libc::sigaltstack(&raw const stack, ptr::null_mut()))?;
         let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(blocked.as_mut_ptr());
-        for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
+        for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal(), relief::SIGNAL]) {
             libc::sigdelset(blocked.as_mut_ptr(), signal);
         }
         check(libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut()))?;

@@ -4,6 +4,7 @@
 //!   home task, and makes the call there. A few say nothing about who calls, and are made here.
 //! - **A fault** (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP) goes home in the same way. The instruction is executed again there, and the kernel delivers
 //!   the signal to the ULP.
+//! - **Relief** after a page fault in which the carrier has slept (see `relief`).
 //! - **A tick** of the carrier's CPU time: a context that has run since the last one goes to the end of the queue.
 //!
 //! Handlers run on a stack of the carrier's, because the context's may have overflowed. The frame is copied to the ULP's record, as the next handler
@@ -19,6 +20,7 @@ use super::carrier::{Carrier, LAST_CALL};
 use super::home;
 use super::machine;
 use super::record::{Kind, Record, Task};
+use super::relief;
 use super::strace;
 
 /// Signals of instructions, which a carrier must not block.
@@ -53,6 +55,12 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
         let task = Task::current();
         let carrier: *mut Carrier = task.cast_mut().cast();
         let is_carrier = !task.is_null() && (*task).kind == Kind::Carrier;
+        if is_carrier {
+            (*carrier).relief.arrive(machine::wait);
+            if signal == relief::SIGNAL {
+                (*carrier).inbox.set_stuck(false);
+            }
+        }
         if !is_carrier || is_own(carrier, &*frame) {
             if SYNCHRONOUS.contains(&signal) {
                 // A fault of the host itself ends it. So does such a signal from another process, which the fault does not repeat.
@@ -69,6 +77,9 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
                 (*frame).repeat_fault(|address| *(address as *const u8));
                 go_home(carrier, me, frame)
             }
+            relief::SIGNAL if is_runtime((*frame).instruction()) => {}
+            // The fault may have been interrupted. It happens again at home.
+            relief::SIGNAL => go_home(carrier, me, frame),
             _ => on_tick(carrier, me, frame),
         }
     }

@@ -202,7 +202,7 @@ impl Ulps {
     /// Waits for a signal, which it passes on; at most so long, if `limit` is given.
     fn wait(&mut self, signals: &Signals, limit: Option<Duration>) {
         let look = (!self.lingering.is_empty()).then_some(LOOK);
-        let arrived = signals.wait(limit.into_iter().chain(look).min());
+        let arrived = signals.wait(limit.into_iter().chain(look).chain(self.carriers.patience()).min());
         match (arrived, self.newest.take()) {
             (Arrived::ToAll(signal), _) => self.send(signal),
             // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
@@ -217,6 +217,7 @@ impl Ulps {
         }
         self.is_told_to_end |= arrived.ends_programs();
         self.answer_all();
+        self.carriers.relieve(&self.arena.addresses());
         self.unmap_what_carriers_left();
     }
 

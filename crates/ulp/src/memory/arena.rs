@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
@@ -38,6 +39,12 @@ impl Arena {
         let entries_at = redirect::entries() - code.addresses.start + code.offset;
         let file = File::open("/proc/self/exe")?;
         Ok(Arena { regions: Regions::new(&free, program_bytes, count + SPARE), file, entries_at })
+    }
+
+    /// Returns all addresses that ULPs can have.
+    #[must_use]
+    pub fn addresses(&self) -> Range<u64> {
+        self.regions.addresses()
     }
 
     /// Returns a descriptor that no program may inherit.

@@ -69,6 +69,11 @@ impl Regions {
         Regions { begin, bytes: [near_bytes, far_bytes], count: fits, next: 0, free: Vec::new() }
     }
 
+    /// Returns the addresses of all regions.
+    pub fn addresses(&self) -> Range<u64> {
+        self.begin[0]..self.begin[1] + self.bytes[1] * self.count
+    }
+
     /// Returns a region that nobody has; `None` if all are in use.
     pub fn take(&mut self) -> Option<Region> {
         let number = self.free.pop().or_else(|| {

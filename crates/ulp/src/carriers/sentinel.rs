@@ -1,0 +1,76 @@
+//! The sentinel of a carrier: a thread of the class SCHED_IDLE on its CPU. It runs only if the CPU has nothing else to do, and notices that so the carrier
+//! sleeps although it runs a ULP.
+//!
+//! eBPF would notice it at once, but needs privileges.
+//!
+//! On a busy CPU, a sentinel is ready to run and waits. It gets about 0.3 % of the CPU's time, of which it uses microseconds.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::carrier::Carrier;
+use super::record::Record;
+use super::relief;
+
+/// How long a sentinel sleeps when it has run: the longer, the less has happened. At most so long while the carrier runs a ULP, and while it does not.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(4);
+const LONGEST_WITHOUT_ULP: Duration = Duration::from_millis(64);
+/// Length of its stack, bytes.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Starts the sentinel of a carrier.
+pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
+    let address = carrier as usize;
+    let builder = thread::Builder::new().name(format!("sentinel {cpu}")).stack_size(STACK_BYTES);
+    builder.spawn(move || {
+        if set_up(cpu).is_ok() {
+            // SAFETY: carriers are never freed.
+            unsafe { stand(address as *mut Carrier) }
+        }
+    })?;
+    Ok(())
+}
+
+/// Prepares the calling thread.
+fn set_up(cpu: usize) -> io::Result<()> {
+    let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    super::set_host_task()?;
+    // SAFETY: all structures are valid; each call is for the calling thread.
+    unsafe {
+        let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(blocked.as_mut_ptr());
+        check(libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut()))?;
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))?;
+        let parameters = libc::sched_param { sched_priority: 0 };
+        check(libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters))
+    }
+}
+
+/// Watches a carrier for ever.
+unsafe fn stand(carrier: *mut Carrier) -> ! {
+    let mut pause = SHORTEST;
+    let mut before = (0, 0);
+    loop {
+        thread::sleep(pause);
+        // SAFETY: carriers are never freed. Both words are the carrier's, which writes them without synchronisation; what is read may be old.
+        let (current, switches, is_empty, relieved) = unsafe {
+            let current = AtomicPtr::<Record>::from_ptr(&raw mut (*carrier).current).load(Ordering::Relaxed);
+            let switches = AtomicU64::from_ptr(&raw mut (*carrier).switches).load(Ordering::Relaxed);
+            (current, switches, (*carrier).inbox.is_empty(), (*carrier).relieved.load(Ordering::Relaxed))
+        };
+        let longest = if current.is_null() { LONGEST_WITHOUT_ULP } else { LONGEST };
+        if !current.is_null() {
+            relief::alarm();
+        }
+        let is_quiet = is_empty && before == (switches, relieved);
+        pause = if is_quiet { (2 * pause).min(longest) } else { SHORTEST };
+        before = (switches, relieved);
+    }
+}
