@@ -67,6 +67,20 @@ fn signals_have_their_default_action_and_traps_work() {
     assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} trapped")), vec![-13; 4]));
 }
 
+/// A ULP may leave the host's process group, as interactive shells and daemons do. It is the host's child all the same.
+#[test]
+fn those_in_process_groups_of_their_own_are_waited_for() {
+    let place = Place::new();
+    for leave in ["setpgrp(0, 0)", "POSIX::setsid() > 0"] {
+        let script = format!(
+            "{leave} or die; select(undef, undef, undef, 0.1) if $ENV{{RANK}} == 2; print \"$ENV{{RANK}} ok\\n\"; exit $ENV{{RANK}}"
+        );
+        let by = ["timeout", "--kill-after=5", "30"];
+        let (output, ends) = place.run_by(&by, 3, "perl", &["-MPOSIX", "-e", &script]);
+        assert_eq!((lines(&output), ends), (each(3, |rank| format!("{rank} ok")), vec![0, 1, 2]), "{leave}");
+    }
+}
+
 #[test]
 fn what_cannot_be_started_is_one_line() {
     let place = Place::new();

@@ -8,10 +8,13 @@ pub struct Context {
     pub stack_pointer: u64,
     /// Address of the thread-local storage (FS base).
     pub tls: u64,
-    /// Control and status of the floating-point units: MXCSR, and the x87 control word. Callees preserve them (System V ABI, section 3.2.3).
+    /// Control and status of the floating-point units: MXCSR, and the x87 control word. Callees preserve the control bits (System V ABI, section 3.2.3).
+    /// The status bits are the exceptions that have occurred, which a program can ask for (fetestexcept(3)).
     pub sse_control: u32,
     /// See `sse_control`.
-    pub x87_control: u32,
+    pub x87_control: u16,
+    /// See `sse_control`. The x87 unit has its status in a word of its own.
+    pub x87_status: u16,
     /// Address of the `ucontext` in a signal frame, from which rt_sigreturn(2) continues; 0: none.
     pub frame: u64,
 }
@@ -56,14 +59,31 @@ macro_rules! pop_registers_asm {
     };
 }
 
-/// Saves the running context, whose registers have been pushed, in the one at rdi.
+/// Saves the running context, whose registers have been pushed, in the one at rdi. Changes rax.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! save_context_asm {
     () => {
         "mov [rdi + {stack_pointer}], rsp
          stmxcsr [rdi + {sse}]
-         fnstcw [rdi + {x87}]"
+         fnstcw [rdi + {x87}]
+         fnstsw ax
+         mov [rdi + {x87} + 2], ax"
+    };
+}
+
+/// Loads control and status of the x87 unit from the context at rsi. Changes rax, and memory from 64 to 36 bytes below the stack pointer. One instruction
+/// loads both words: a control word that lets exceptions trap would do so at once if it were loaded before the status of the same program.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! load_x87_asm {
+    () => {
+        "fnstenv [rsp - 64]
+         mov ax, [rsi + {x87}]
+         mov [rsp - 64], ax
+         mov ax, [rsi + {x87} + 2]
+         mov [rsp - 60], ax
+         fldenv [rsp - 64]"
     };
 }
 
@@ -84,23 +104,31 @@ macro_rules! exchange_contexts_asm {
          movzx eax, word ptr [rdi + {x87}]
          cmp ax, [rsi + {x87}]
          jne 4f
+         movzx eax, word ptr [rdi + {x87} + 2]
+         xor ax, [rsi + {x87} + 2]
+         test al, 0x7f
+         jne 4f
          5:
          mov rsp, [rsi + {stack_pointer}]"
     };
 }
 
-/// The rare parts of `exchange_contexts_asm`. Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs.
-/// MXCSR has the exceptions that have occurred, too, which are the ULP's own.
+/// The rare parts of `exchange_contexts_asm`. Loading control and status costs more than the rest of the switch, so that they are loaded only if they
+/// differ. The x87 unit's status has the exceptions in its lowest seven bits. The others say how the last comparison came out, which no call preserves.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! load_control_words_asm {
     () => {
-        "2:
-         ldmxcsr [rsi + {sse}]
-         jmp 3b
-         4:
-         fldcw [rsi + {x87}]
-         jmp 5b"
+        ::std::concat!(
+            "2:
+             ldmxcsr [rsi + {sse}]
+             jmp 3b
+             4:
+            ",
+            $crate::load_x87_asm!(),
+            "
+             jmp 5b"
+        )
     };
 }
 
@@ -216,7 +244,7 @@ macro_rules! user_contexts {
                 "jne {continue_frame}",
                 // A signal handler has control words of its own, so that they are loaded without comparing.
                 "ldmxcsr [rsi + {sse}]",
-                "fldcw [rsi + {x87}]",
+                $crate::load_x87_asm!(),
                 "mov rsp, [rsi + {stack_pointer}]",
                 $crate::pop_registers_asm!(),
                 "ret",
@@ -246,7 +274,7 @@ macro_rules! user_contexts {
                 "cmp qword ptr [rsi + {frame}], 0",
                 "jne {continue_frame}",
                 "ldmxcsr [rsi + {sse}]",
-                "fldcw [rsi + {x87}]",
+                $crate::load_x87_asm!(),
                 "mov rsp, [rsi + {stack_pointer}]",
                 "push rdx",
                 "mov eax, {sigprocmask}",

@@ -22,13 +22,18 @@ impl Place {
 
     /// Builds a program of the tests. `linking`: options for the linker.
     pub fn compile(&self, name: &str, linking: &[&str]) -> String {
+        self.compile_with("cc", name, &[&format!("{name}.c")], linking)
+    }
+
+    /// Builds a file in the folder from several sources of the tests, with this compiler.
+    pub fn compile_with(&self, compiler: &str, name: &str, sources: &[&str], linking: &[&str]) -> String {
         let program = self.folder().join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut compiler = Command::new("cc");
+        let mut compiler = Command::new(compiler);
         compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-frounding-math", "-pthread", "-o"]);
-        compiler.arg(&program).arg(source.join("tests").join(name).with_extension("c"));
+        compiler.arg(&program).args(sources.iter().map(|name| source.join("tests").join(name)));
         compiler.arg("-I").arg(source.join("../ulp/include")).args(linking).arg("-lm");
-        assert!(compiler.status().unwrap().success());
+        assert!(compiler.status().unwrap().success(), "{compiler:?}");
         program.display().to_string()
     }
 
@@ -56,13 +61,18 @@ impl Place {
     }
 
     fn host_by(&self, by: &[&str], count: usize, program: &str, arguments: &[&str]) -> Command {
-        let host = self.host(count, program, arguments);
+        self.started_by(by, &self.host(count, program, arguments))
+    }
+
+    /// The command that starts a host by another command.
+    pub fn started_by(&self, by: &[&str], host: &Command) -> Command {
         let mut command = Command::new(by[0]);
         command.args(&by[1..]).arg(host.get_program()).args(host.get_args()).current_dir(self.folder());
         command
     }
 
-    fn ended(&self, mut host: Command) -> (Output, Vec<i32>) {
+    /// Runs a host. Returns what all have printed, and how each has ended.
+    pub fn ended(&self, mut host: Command) -> (Output, Vec<i32>) {
         let output = host.output().unwrap();
         let ends = self.told()["ends"].as_array().cloned().unwrap_or_default();
         (output, ends.iter().map(|end| end.as_i64().unwrap() as i32).collect())
@@ -75,10 +85,15 @@ impl Place {
 
     /// The command that runs `count` copies.
     pub fn host(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
+        self.host_with("", count, program, arguments)
+    }
+
+    /// The same with FLAGS of the host.
+    pub fn host_with(&self, flags: &str, count: usize, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
         let _ = fs::remove_file(self.report());
         let words = (2 + arguments.len()).to_string();
-        command.arg(self.report()).args(["RANK", "", "", &count.to_string(), &words, &found(program), program]);
+        command.arg(self.report()).args(["RANK", flags, "", &count.to_string(), &words, &found(program), program]);
         command.args(arguments);
         command.current_dir(self.0.path());
         command

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{WaitOptions, wait};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::crowd::Crowd;
@@ -223,7 +223,7 @@ impl Ulps {
 
     /// Learns of a ULP that has ended. Returns whether there was one.
     fn collect(&mut self) -> Result<bool, HostError> {
-        let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
+        let (pid, status) = match wait(WaitOptions::NOHANG) {
             Ok(Some(one)) => one,
             Ok(None) => return Ok(false),
             Err(Errno::INTR) => return Ok(true),
