@@ -1,6 +1,6 @@
 //! `cox-ulp-host`: the process in whose address space the ULPs of `cox ulp` live. Users do not call it.
 //!
-//! It has no threads beside its carriers, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc,
+//! It has no threads beside its carriers and their sentinels, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc,
 //! whose break stays where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
 
 mod sigpipe;

@@ -1,0 +1,86 @@
+//! A ULP whose page faults take long holds up no others. Runs alone: sentinels notice an idle CPU.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod place;
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use place::Place;
+use testkit::skip::{Need, skip};
+
+/// Number of page faults.
+const FAULTS: u64 = 30;
+/// In so many of them, the others must have their turns. The host notices the first one late.
+const MOST: u64 = FAULTS / 2;
+
+/// Returns in how many faults the others had turns, as the program says.
+fn with_turns(text: &str) -> Option<u64> {
+    text.strip_suffix(&format!(" of {FAULTS}\n"))?.parse().ok()
+}
+
+/// A thread provides each page: a signal interrupts the fault, and the ULP that has faulted goes home.
+#[test]
+fn a_fault_that_can_be_interrupted_goes_home() {
+    let test = "a_fault_that_can_be_interrupted_goes_home";
+    let place = Place::new();
+    let program = place.compile("relief", &[]);
+    let (output, ends) = place.run_on_one_cpu(4, &program, &[&FAULTS.to_string()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if text == "no userfaultfd\n" {
+        return skip(test, Need::Namespaces, "userfaultfd is not permitted");
+    }
+    assert_eq!(ends, [0; 4], "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(with_turns(&text) >= Some(MOST), "{text}{}", place.told());
+}
+
+/// A group of processes whose reads of a device are few per second. Its folder is removed when the value is dropped.
+struct Slow(PathBuf);
+
+impl Slow {
+    /// `None`: the machine has no such groups, or does not let this user make one.
+    fn new(device: u64) -> Option<Slow> {
+        let folder = Path::new("/sys/fs/cgroup/blkio").join(format!("cox-test-{}", std::process::id()));
+        fs::create_dir(&folder).ok()?;
+        let slow = Slow(folder);
+        let limit = format!("{}:{} 20", libc::major(device), libc::minor(device));
+        fs::write(slow.0.join("blkio.throttle.read_iops_device"), limit).ok()?;
+        Some(slow)
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Pages of a file are read slowly: the carrier sleeps, and the ULPs that wait for it go home.
+#[test]
+fn who_waits_for_a_carrier_that_reads_a_page_goes_home() {
+    let test = "who_waits_for_a_carrier_that_reads_a_page_goes_home";
+    let place = Place::new();
+    let program = place.compile("relief", &[]);
+    let path = place.folder().join("pages");
+    fs::write(&path, vec![1; FAULTS as usize * 4096]).unwrap();
+    let file = File::open(&path).unwrap();
+    let Some(slow) = Slow::new(file.metadata().unwrap().dev()) else {
+        return skip(test, Need::Namespaces, "reads cannot be slowed down (blkio.throttle of cgroup v1)");
+    };
+    // Their pages must be read again.
+    file.sync_all().unwrap();
+    // SAFETY: the descriptor is open.
+    assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) }, 0);
+    let host = place.on_one_cpu(4, &program, &[&FAULTS.to_string(), path.to_str().unwrap()]);
+    let script = "echo $$ >\"$0\"/cgroup.procs && exec \"$@\"";
+    let (output, ends) = place.ended(place.started_by(&["sh", "-c", script, slow.0.to_str().unwrap()], &host));
+    assert_eq!(ends, [0; 4], "{}", String::from_utf8_lossy(&output.stderr));
+    // Of two neighbouring pages, often only the first one has to be waited for.
+    let told = place.told();
+    assert!(told["relieved"].as_u64() >= Some(3 * FAULTS / 4), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(with_turns(&text) >= Some(FAULTS / 4), "{text}{told}");
+}
