@@ -241,7 +241,7 @@ impl Carriers {
     /// Returns whether ULP `number` has made the process of ULP `new`, for which it has asked.
     #[must_use]
     pub fn created(&self, number: usize, new: usize) -> Created {
-        self.request(number).created(&self.record(new).pid)
+        self.request(number).created(|| self.record(new).pid.load(Ordering::Relaxed))
     }
 
     /// Learns that a ULP will never be started: who waits for it sees it killed.

@@ -111,15 +111,49 @@ impl Request {
         machine::wake(&self.state);
     }
 
-    /// Returns whether the ULP has made the process for which the answer was; `pid`: in the new record. For the host.
-    pub fn created(&self, pid: &AtomicI32) -> Created {
+    /// Returns whether the ULP has made the process for which the answer was. `pid` returns what is in the new record. For the host.
+    pub fn created(&self, pid: impl FnOnce() -> i32) -> Created {
         // The ULP leaves the state when it has made the process or could not: so the state is looked at first.
         let is_ready = self.state.load(Ordering::Acquire) == READY;
-        match pid.load(Ordering::Relaxed) {
+        match pid() {
             0 if is_ready => Created::NotYet,
             0 => Created::Never,
             pid => Created::As(pid),
         }
+    }
+
+    /// Claims the request for the calling thread of the ULP. Returns `false` if another one has it.
+    fn claim(&self) -> bool {
+        self.state.compare_exchange(NONE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Asks. For the ULP that has claimed the request.
+    fn ask(&self, asked: [u64; 4]) {
+        for (word, value) in self.asked.iter().zip(asked) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.state.store(ASKED, Ordering::Release);
+    }
+
+    /// Takes the question back. Returns `false` if the host has taken it: then it answers. For the ULP.
+    fn withdraw(&self) -> bool {
+        self.state.compare_exchange(ASKED, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Waits for the answer. `wait` sleeps on the word while it has the value, and may return early. Returns the answer, and whether the ULP is to make a
+    /// process. For the ULP.
+    fn answered(&self, mut wait: impl FnMut(&AtomicU32, u32)) -> (i32, bool) {
+        loop {
+            match self.state.load(Ordering::Acquire) {
+                state @ (ASKED | TAKEN) => wait(&self.state, state),
+                state => return (self.answer.load(Ordering::Relaxed), state == READY),
+            }
+        }
+    }
+
+    /// The request is over: the process has been made, or never will be. For the ULP.
+    fn leave(&self) {
+        self.state.store(NONE, Ordering::Release);
     }
 }
 
@@ -155,37 +189,30 @@ pub(super) unsafe extern "C" fn spawn(path: u64, arguments: u64, environment: u6
     let request = unsafe { Request::of((*record).number as usize) };
     // No signal handler runs before the request is over: it might never return.
     let mask = machine::block_signals();
-    let claimed = request.state.compare_exchange(NONE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok();
-    let result = if claimed { ask(request, [path, arguments, environment, mask]) } else { -libc::EBUSY };
+    let result = if request.claim() { ask(request, [path, arguments, environment, mask]) } else { -libc::EBUSY };
     machine::set_mask(mask);
     result
 }
 
 fn ask(request: &Request, asked: [u64; 4]) -> i32 {
-    for (word, value) in request.asked.iter().zip(asked) {
-        word.store(value, Ordering::Relaxed);
-    }
-    request.state.store(ASKED, Ordering::Release);
+    request.ask(asked);
     HAS_ASKED.store(true, Ordering::Release);
     let host = HOST.load(Ordering::Relaxed) as u64;
     // SAFETY: the host waits for this signal.
     let woken = unsafe { machine::call4(libc::SYS_tgkill, host, host, libc::SIGCHLD as u64, 0) };
     // The ULP may have changed its user since it was started. If the host has taken the request all the same, it answers.
-    if woken < 0 && request.state.compare_exchange(ASKED, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if woken < 0 && request.withdraw() {
         return woken as i32;
     }
-    while let state @ (ASKED | TAKEN) = request.state.load(Ordering::Acquire) {
-        machine::wait(&request.state, state);
-    }
-    let mut answer = request.answer.load(Ordering::Relaxed);
-    if request.state.load(Ordering::Relaxed) == READY {
+    let (mut answer, is_ready) = request.answered(machine::wait);
+    if is_ready {
         // SAFETY: the host has prepared an image for this request only.
         let pid = unsafe { task::begin_prepared(request.arguments.get()) };
         if pid < 0 {
             answer = pid as i32;
         }
     }
-    request.state.store(NONE, Ordering::Release);
+    request.leave();
     answer
 }
 
@@ -240,23 +267,131 @@ mod tests {
         // SAFETY: all fields are numbers.
         let (request, pid) = (unsafe { std::mem::zeroed::<Request>() }, AtomicI32::new(0));
         assert!(request.take().is_none());
-        for (word, value) in request.asked.iter().zip(1..) {
-            word.store(value, Ordering::Relaxed);
-        }
-        request.state.store(ASKED, Ordering::Relaxed);
+        assert!(request.claim() && !request.claim());
+        request.ask([1, 2, 3, 4]);
         let asked = request.take().unwrap();
         assert!(request.take().is_none(), "it is taken once");
         assert_eq!([asked.path, asked.arguments, asked.environment, asked.mask], [1, 2, 3, 4]);
         // SAFETY: numbers.
         request.answer(Ok((7, unsafe { std::mem::zeroed() })));
-        assert_eq!((request.answer.load(Ordering::Relaxed), request.created(&pid)), (7, Created::NotYet));
-        request.state.store(NONE, Ordering::Relaxed);
-        assert_eq!(request.created(&pid), Created::Never);
+        let created = |request: &Request| request.created(|| pid.load(Ordering::Relaxed));
+        assert_eq!(
+            (request.answered(|_, _| panic!("there is an answer")), created(&request)),
+            ((7, true), Created::NotYet)
+        );
+        request.leave();
+        assert_eq!(created(&request), Created::Never);
         pid.store(9, Ordering::Relaxed);
-        assert_eq!(request.created(&pid), Created::As(9));
+        assert_eq!(created(&request), Created::As(9));
         request.state.store(READY, Ordering::Relaxed);
-        assert_eq!(request.created(&pid), Created::As(9), "it was killed right after");
+        assert_eq!(created(&request), Created::As(9), "it was killed right after");
         request.answer(Err(libc::ENOENT));
-        assert_eq!(request.answer.load(Ordering::Relaxed), -libc::ENOENT);
+        assert_eq!(request.answered(|_, _| panic!("there is an answer")), (-libc::ENOENT, false));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::sync::Arc;
+
+    use loom::thread::{spawn, yield_now};
+
+    use super::*;
+
+    struct Shared {
+        request: Request,
+        /// In the new record.
+        pid: AtomicU32,
+    }
+
+    // SAFETY: only the host writes the arguments, while the ULP sleeps.
+    unsafe impl Send for Shared {}
+    // SAFETY: as above.
+    unsafe impl Sync for Shared {}
+
+    fn shared() -> Arc<Shared> {
+        let request = Request {
+            state: AtomicU32::new(NONE),
+            answer: AtomicI32::new(0),
+            asked: Default::default(),
+            // SAFETY: numbers.
+            arguments: UnsafeCell::new(unsafe { std::mem::zeroed() }),
+        };
+        Arc::new(Shared { request, pid: AtomicU32::new(0) })
+    }
+
+    /// Answers one question, if there is one.
+    fn answer(request: &Request) -> bool {
+        let is_taken = request.take().is_some();
+        if is_taken {
+            // SAFETY: numbers.
+            request.answer(Ok((7, unsafe { std::mem::zeroed() })));
+        }
+        is_taken
+    }
+
+    /// A ULP asks, and makes a process. The host must not believe at any time that it never will. `state_first`: as it must be.
+    fn check(state_first: bool) {
+        loom::model(move || {
+            let shared = shared();
+            let ulp = {
+                let shared = shared.clone();
+                spawn(move || {
+                    assert!(shared.request.claim());
+                    shared.request.ask([0; 4]);
+                    let (_, is_ready) = shared.request.answered(|_, _| yield_now());
+                    assert!(is_ready);
+                    shared.pid.store(9, Ordering::Relaxed);
+                    shared.request.leave();
+                })
+            };
+            while !answer(&shared.request) {
+                yield_now();
+            }
+            let pid = || shared.pid.load(Ordering::Relaxed) as i32;
+            let before = pid();
+            let created = shared.request.created(|| if state_first { pid() } else { before });
+            assert_ne!(created, Created::Never);
+            ulp.join().unwrap();
+            assert_eq!(shared.request.created(pid), Created::As(9));
+        });
+    }
+
+    #[test]
+    fn a_process_that_is_made_is_seen() {
+        check(true);
+    }
+
+    #[test]
+    #[should_panic]
+    fn the_host_must_look_at_the_state_first() {
+        check(false);
+    }
+
+    #[test]
+    fn a_question_that_was_taken_back_has_no_answer_and_every_other_one_has() {
+        loom::model(|| {
+            let shared = shared();
+            let ulp = {
+                let shared = shared.clone();
+                spawn(move || {
+                    assert!(shared.request.claim());
+                    shared.request.ask([0; 4]);
+                    let is_withdrawn = shared.request.withdraw();
+                    if !is_withdrawn {
+                        assert!(shared.request.answered(|_, _| yield_now()).1);
+                        shared.request.leave();
+                    }
+                    is_withdrawn
+                })
+            };
+            let is_answered = answer(&shared.request);
+            if !is_answered {
+                // The host looks once more, when the ULP has asked.
+                assert!(ulp.join().unwrap() || answer(&shared.request));
+                return;
+            }
+            assert!(!ulp.join().unwrap(), "taken back and answered");
+        });
     }
 }
