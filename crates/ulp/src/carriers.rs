@@ -21,14 +21,18 @@
 //! | `sentinel` | the thread that notices it |
 //! | `caller` | who calls, and where it runs |
 //! | `calls` | what a program can call |
+//! | `crash` | what a ULP notes when it crashes |
+//! | `actions` | actions of signals |
 //! | `thread` | the kernel thread of a carrier |
 //! | `counts` | what ULPs and carriers did |
 //! | `machine` | switching, and system calls where they are dispatched |
 
+mod actions;
 mod caller;
 mod calls;
 mod carrier;
 mod counts;
+mod crash;
 mod exports;
 mod home;
 mod inbox;
@@ -56,6 +60,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use carrier::Carrier;
 pub use counts::{Totals, Used};
+pub use crash::{Crash, Crashes};
 use queue::Queue;
 use record::{HAS_ENDED, Kind, Record, Task, call};
 use relief::Watch;
@@ -135,9 +140,8 @@ impl Carriers {
         vector: &[(u64, u64)],
         wish: Wish,
     ) -> io::Result<Carriers> {
-        let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
-        let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
-        let mut coupled = why_coupled(wish, of(HWCAP2));
+        let frame_bytes = frame_bytes(vector);
+        let mut coupled = why_coupled(wish, entry(vector, HWCAP2));
         let home_bytes = layout::up(frame_bytes + PARKING_BYTES);
         let room = count + further;
         let homes = map(room as u64 * home_bytes)?;
@@ -311,6 +315,26 @@ impl Carriers {
         }
         true
     }
+}
+
+/// From now on, up to `room` ULPs can note their crashes. `vector` is the auxiliary vector of this process.
+///
+/// # Errors
+/// When memory is not available.
+pub fn note_crashes(room: usize, vector: &[(u64, u64)]) -> io::Result<Crashes> {
+    let cells = map(Crashes::bytes(room))?;
+    // SAFETY: new memory, long enough and aligned to a page.
+    Ok(unsafe { Crashes::new(cells, room, frame_bytes(vector)) })
+}
+
+/// Returns the length of a signal frame, bytes.
+fn frame_bytes(vector: &[(u64, u64)]) -> u64 {
+    FRAME_BYTES.max(entry(vector, MINSIGSTKSZ) + 512).next_multiple_of(64)
+}
+
+/// Returns an entry of an auxiliary vector; 0: there is none.
+fn entry(vector: &[(u64, u64)], key: u64) -> u64 {
+    vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value)
 }
 
 /// Returns the entry of the auxiliary vector by which a program finds what it can call.
