@@ -71,7 +71,12 @@ pub const ROOMS: &[Room] = &[
         pure: false,
     },
     Room { name: "cox-ulp", floor: "front doors", uses: these(&[], &[]), pure: false },
-    Room { name: "ulp-host", floor: "front doors", uses: these(&["arch", "ulp"], &[]), pure: false },
+    Room {
+        name: "ulp-host",
+        floor: "front doors",
+        uses: these(&["arch", "machine", "symbols", "ulp"], &[]),
+        pure: false,
+    },
     Room { name: "umt", floor: "front doors", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&["random"], &[]), pure: false },
     Room {

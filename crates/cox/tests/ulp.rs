@@ -75,6 +75,16 @@ fn the_json_says_how_ulps_ended_and_where_they_ran() {
 }
 
 #[test]
+fn a_backtrace_is_printed_if_it_is_asked_for() {
+    let words = ["-n", "2", "--", "sh", "-c", "kill -SEGV $$"];
+    let (without, with) = (ulp(&words), ulp(&[&["--backtrace"], &words[..]].concat()));
+    assert_eq!((without.code, with.code), (139, 139));
+    let crashes = |ran: &Ran| ran.stderr.matches(") was ended by signal 11 (Segmentation fault)\ncox:   #0 ").count();
+    assert_eq!((crashes(&without), crashes(&with)), (0, 2), "{}", with.stderr);
+    assert!(with.stderr.ends_with(" s · signal 11: 0 1\n"), "{}", with.stderr);
+}
+
+#[test]
 fn lines_of_both_outputs_have_the_number_of_their_ulp() {
     let script = "for i in $(seq 200); do echo out $i; echo err $i >&2; done; printf 'no end'";
     let ran = ulp(&["-q", "--prefix-output", "-n", "12", "--", "sh", "-c", script]);

@@ -19,6 +19,7 @@ mod loader;
 mod names;
 mod table;
 mod tables;
+mod unwinding;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTab
 
 pub use inside::{Part, has_inside};
 pub use loader::Dynamic;
+pub use unwinding::{Caller, ReadWord, Registers, UnwindTable};
 
 use large::Large;
 use table::Table;

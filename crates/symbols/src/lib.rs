@@ -11,6 +11,8 @@
 //!
 //! Samples that all CPUs took at the same time (`rounds`) also show which functions run in one thread alone (`serial`).
 //!
+//! Besides, [`elf`] finds the callers of a function by its file's unwinding table.
+//!
 //! Code without a file (just-in-time compiled, `[vdso]`) gets the name of its mapping and counts as work.
 
 #![forbid(unsafe_code)]
@@ -26,4 +28,5 @@ mod serial;
 mod symboliser;
 
 pub use judge::Judge;
+pub use modules::{ModuleId, Modules};
 pub use symboliser::Symboliser;

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 const MAX_OPEN: usize = 512;
 
 /// Index into [`Modules`].
-pub(crate) type ModuleId = usize;
+pub type ModuleId = usize;
 
 /// The file, or other memory, behind an executable mapping.
 pub(crate) struct Module {
@@ -48,7 +48,7 @@ impl FileIdentity {
 
 /// All modules seen so far.
 #[derive(Default)]
-pub(crate) struct Modules {
+pub struct Modules {
     list: Vec<Module>,
     by_identity: HashMap<(FileIdentity, String), ModuleId>,
     open: usize,
@@ -73,17 +73,17 @@ impl Modules {
     }
 
     /// Returns the names of all modules.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|module| module.name.as_str())
     }
 
     /// Returns module `id`.
-    pub fn get(&self, id: ModuleId) -> &Module {
+    pub(crate) fn get(&self, id: ModuleId) -> &Module {
         &self.list[id]
     }
 
     /// Opens the file of module `id`, which process `tgid` has mapped at `mapped`, unless that has been tried.
-    pub fn hold(&mut self, id: ModuleId, root: &Root, tgid: u32, mapped: &Mapped) {
+    pub(crate) fn hold(&mut self, id: ModuleId, root: &Root, tgid: u32, mapped: &Mapped) {
         let module = &mut self.list[id];
         if module.tried || self.open == MAX_OPEN {
             return;
@@ -93,7 +93,7 @@ impl Modules {
         self.open += usize::from(module.file.is_some());
     }
 
-    /// Returns the file of module `id` for reading. If the file is not held open because [`MAX_OPEN`] files were, it is opened by its path, unless it
+    /// Returns the file of module `id` for reading. If the file is not held open, because nobody has asked for it or too many are, it is opened by its path, unless it
     /// had been deleted.
     pub fn file(&self, id: ModuleId, root: &Root) -> Option<File> {
         let module = &self.list[id];

@@ -1,21 +1,25 @@
 //! `cox-ulp-host`: the process in whose address space the ULPs of `cox ulp` live. Users do not call it.
 //!
-//! It has no threads beside its carriers and their sentinels, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc,
-//! whose break stays where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
+//! It has no threads beside its carriers and their sentinels, has no files open while ULPs start (they would inherit them), and uses no memory allocator
+//! beside that of its libc, whose break stays where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
 
+mod backtrace;
+mod crash_text;
 mod sigpipe;
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
+use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use backtrace::Backtracer;
 use serde_json::json;
 use syscalls::Sysno;
 use ulp::carriers::Wish;
-use ulp::host::{self, Copies, Ended, Outcome, Wanted};
+use ulp::host::{self, Copies, Ended, OnCrash, Outcome, Wanted};
 use ulp::program::image::{LoadError, Loader};
 
 /// Exit codes: ULPs could not be started; the program cannot be executed as a ULP.
@@ -23,13 +27,14 @@ const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 
 /// The command line: `cox-ulp-host REPORT RANK FLAGS READER {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
-/// empty, FLAGS are options of `cox ulp` with commas between them (`coupled`, `strace`), READER is the socket of what reads the outputs of all, or empty. For
-/// each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
+/// empty, FLAGS are options of `cox ulp` with commas between them (`coupled`, `strace`, `backtrace`), READER is the socket of what reads the outputs of all, or
+/// empty. For each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
 struct Options {
     report: PathBuf,
     rank_variable: Option<String>,
     wish: Wish,
     shows_calls: bool,
+    backtrace: bool,
     reader: Option<PathBuf>,
     programs: Vec<Program>,
 }
@@ -47,11 +52,12 @@ impl Options {
             || "usage: cox-ulp-host REPORT RANK FLAGS READER {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
         let words: Vec<OsString> = words.collect();
         let [report, rank, flags, reader, rest @ ..] = &words[..] else { bail!(usage()) };
-        let (mut wish, mut shows_calls) = (Wish::Policy, false);
+        let (mut wish, mut shows_calls, mut backtrace) = (Wish::Policy, false, false);
         for flag in flags.to_str().context("FLAGS are no UTF-8")?.split(',').filter(|flag| !flag.is_empty()) {
             match flag {
                 "coupled" => wish = Wish::Coupled,
                 "strace" => shows_calls = true,
+                "backtrace" => backtrace = true,
                 _ => bail!("{flag} is none of the FLAGS"),
             }
         }
@@ -71,7 +77,7 @@ impl Options {
             bail!(usage());
         }
         let reader = (!reader.is_empty()).then(|| reader.into());
-        Ok(Options { report: report.into(), rank_variable, wish, shows_calls, reader, programs })
+        Ok(Options { report: report.into(), rank_variable, wish, shows_calls, backtrace, reader, programs })
     }
 }
 
@@ -120,6 +126,7 @@ fn run(options: &Options) -> Result<u8> {
         wish: options.wish,
         shows_calls: options.shows_calls,
         reader: options.reader.clone(),
+        on_crash: options.backtrace.then(print_crashes),
     };
     let outcome = host::run(wanted)?;
     if let Some(limit) = outcome.full_of_mappings {
@@ -135,6 +142,15 @@ fn run(options: &Options) -> Result<u8> {
 /// Returns the name of a system call.
 fn call_name(number: usize) -> String {
     Sysno::new(number).map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
+}
+
+/// Returns what prints where a ULP has crashed.
+fn print_crashes() -> OnCrash {
+    let mut backtracer = Backtracer::default();
+    Box::new(move |crash| {
+        // In one piece, beside what ULPs write. Without a standard error, there is nobody to tell.
+        let _ = std::io::stderr().write_all(backtracer.report(crash).as_bytes());
+    })
 }
 
 /// Writes what became of the ULPs, as `HostReport` of the crate `report`.

@@ -17,26 +17,34 @@
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
 //! | `strace` | prints these system calls |
-//! | `relief` | what becomes of ULPs whose carrier sleeps in a page fault |
+//! | `relieving` | what becomes of ULPs whose carrier sleeps in a page fault |
+//! | `relief` | who has the run queue meanwhile |
 //! | `sentinel` | the thread that notices it |
+//! | `looks` | when the host looks for it (pure) |
 //! | `caller` | who calls, and where it runs |
 //! | `calls` | what a program can call |
+//! | `crash` | what a ULP notes when it crashes |
+//! | `actions` | actions of signals |
 //! | `thread` | the kernel thread of a carrier |
 //! | `counts` | what ULPs and carriers did |
 //! | `machine` | switching, and system calls where they are dispatched |
 
+mod actions;
 mod caller;
 mod calls;
 mod carrier;
 mod counts;
+mod crash;
 mod exports;
 mod home;
 mod inbox;
+mod looks;
 mod machine;
 mod policy;
 mod queue;
 mod record;
 mod relief;
+mod relieving;
 mod sentinel;
 mod spawning;
 mod strace;
@@ -56,9 +64,10 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use carrier::Carrier;
 pub use counts::{Totals, Used};
+pub use crash::{Crash, Crashes};
+use looks::Looks;
 use queue::Queue;
 use record::{HAS_ENDED, Kind, Record, Task, call};
-use relief::Watch;
 use spawning::Request;
 pub use spawning::{Asked, Created};
 pub use thread::probe_dispatch;
@@ -117,7 +126,7 @@ pub struct Carriers {
     carriers: Vec<*mut Carrier>,
     /// The CPU of each carrier.
     cpus: Vec<usize>,
-    watch: Watch,
+    looks: Looks,
     coupled: Option<Coupled>,
 }
 
@@ -135,9 +144,8 @@ impl Carriers {
         vector: &[(u64, u64)],
         wish: Wish,
     ) -> io::Result<Carriers> {
-        let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
-        let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
-        let mut coupled = why_coupled(wish, of(HWCAP2));
+        let frame_bytes = frame_bytes(vector);
+        let mut coupled = why_coupled(wish, entry(vector, HWCAP2));
         let home_bytes = layout::up(frame_bytes + PARKING_BYTES);
         let room = count + further;
         let homes = map(room as u64 * home_bytes)?;
@@ -168,7 +176,7 @@ impl Carriers {
             room,
             carriers,
             cpus: cpus.to_vec(),
-            watch: Watch::new(),
+            looks: Looks::new(),
             coupled: None,
         };
         for _ in 0..count {
@@ -311,6 +319,26 @@ impl Carriers {
         }
         true
     }
+}
+
+/// From now on, up to `room` ULPs can note their crashes. `vector` is the auxiliary vector of this process.
+///
+/// # Errors
+/// When memory is not available.
+pub fn note_crashes(room: usize, vector: &[(u64, u64)]) -> io::Result<Crashes> {
+    let cells = map(Crashes::bytes(room))?;
+    // SAFETY: new memory, long enough and aligned to a page.
+    Ok(unsafe { Crashes::new(cells, room, frame_bytes(vector)) })
+}
+
+/// Returns the length of a signal frame, bytes.
+fn frame_bytes(vector: &[(u64, u64)]) -> u64 {
+    FRAME_BYTES.max(entry(vector, MINSIGSTKSZ) + 512).next_multiple_of(64)
+}
+
+/// Returns an entry of an auxiliary vector; 0: there is none.
+fn entry(vector: &[(u64, u64)], key: u64) -> u64 {
+    vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value)
 }
 
 /// Returns the entry of the auxiliary vector by which a program finds what it can call.

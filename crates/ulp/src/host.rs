@@ -14,14 +14,15 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 pub use error::HostError;
+pub use ulp_memory::read as read_memory;
 pub use ulps::Ended;
-pub use wanted::{Copies, Wanted};
+pub use wanted::{Copies, OnCrash, Wanted};
 
 use crowd::Crowd;
 use outputs::Outputs;
 use ulps::Ulps;
 
-use crate::carriers::{self, Carriers};
+use crate::carriers::{self, Carriers, Crashes};
 use crate::debugging::Nodes;
 use crate::forwarding::Signals;
 use crate::memory::arena::Arena;
@@ -73,7 +74,15 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     let carriers = Carriers::start(count, (spawned::MOST, spawned::AT_ONCE), &cpus, vector, wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
     carriers::show_calls(wanted.shows_calls);
-    wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
+    let room = count + spawned::MOST;
+    let crashes = wanted.on_crash.take().map(|on_crash| Ok((carriers::note_crashes(room, vector)?, on_crash)));
+    let crashes: Option<(Crashes, OnCrash)> =
+        crashes.transpose().map_err(|source| HostError::Os { what: "no memory for crashes", source })?;
+    let stack_bytes = crashes.as_ref().map_or(0, |(crashes, _)| crashes.stack_bytes());
+    for copies in &mut wanted.copies {
+        copies.loader.add_to_vector(carriers::auxiliary_entry());
+        copies.loader.add_stack_for_handlers(stack_bytes);
+    }
     let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
     let arena = Arena::new(longest.unwrap_or(0), count + spawned::AT_ONCE)
         .map_err(|source| HostError::Os { what: "cannot find free addresses", source })?;
@@ -94,6 +103,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         is_told_to_end: false,
         newest: None,
         pending: Vec::new(),
+        crashes,
         spawned: 0,
         is_given_up: false,
         starting: Duration::ZERO,

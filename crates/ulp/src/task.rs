@@ -24,6 +24,9 @@ struct First {
     gs_base: u64,
     /// Begin and end of a list of the host's descriptors that the program must not have. The list is in the host's memory.
     close: [u64; 2],
+    /// A function that is called before the program (0: none), and its arguments.
+    prepare: u64,
+    with: [u64; 2],
     /// Name of the thread, as in comm.
     name: [u8; 16],
 }
@@ -54,7 +57,13 @@ pub struct Beginning<'a> {
     pub pid: *mut i32,
     /// Descriptors of the host that the program must not have. The list must stay where it is while processes begin.
     pub close: &'a [i32],
+    /// What the process calls before it starts the program, with begin and length of the image's stack for signal handlers. It may use the program's stack,
+    /// but neither thread-local storage nor memory of the host.
+    pub prepare: Option<Prepare>,
 }
+
+/// A function that a new process calls before it starts its program.
+pub type Prepare = unsafe extern "C" fn(u64, u64);
 
 /// Starts a program. Signals that have a handler get their default action. The process dies with the calling thread.
 ///
@@ -82,6 +91,8 @@ pub(crate) fn prepare(image: &Image, beginning: &Beginning<'_>, parent: Parent) 
         mask: beginning.mask,
         gs_base: beginning.gs_base,
         close: [beginning.close.as_ptr_range().start as u64, beginning.close.as_ptr_range().end as u64],
+        prepare: beginning.prepare.map_or(0, |prepare| prepare as *const () as u64),
+        with: [image.handlers.start, image.handlers.end - image.handlers.start],
         name: comm,
     };
     let at = (image.stack_pointer - size_of::<First>() as u64) & !15;

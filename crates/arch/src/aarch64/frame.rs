@@ -16,6 +16,18 @@ pub const STATE_TOLD_AT: usize = 0;
 /// Alignment of the floating-point state, bytes.
 pub const STATE_ALIGN: usize = 16;
 
+/// Number of registers that unwinding tables know by number: x0 to x30, the stack pointer, and the address of the instruction.
+pub const UNWOUND: usize = 33;
+/// Numbers of the stack pointer and of the address of the instruction among them.
+pub const UNWOUND_STACK_POINTER: usize = 31;
+/// See [`UNWOUND_STACK_POINTER`].
+pub const UNWOUND_INSTRUCTION: usize = 32;
+
+/// Ends the process: cox does not run here.
+pub fn before_call(_registers: &[u64; UNWOUND], _read: impl FnOnce(u64) -> Option<u64>) -> Option<[u64; UNWOUND]> {
+    crate::refuse()
+}
+
 /// Ends the process: cox does not run here.
 #[must_use]
 pub fn state_bytes(_told: [u32; 2]) -> usize {
@@ -59,6 +71,17 @@ impl Frame {
 
     /// Ends the process.
     pub fn repeat_fault(&mut self, _byte_at: impl FnOnce(u64) -> u8) {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    #[must_use]
+    pub fn unwound(&self) -> [u64; UNWOUND] {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    pub fn unblock(&mut self, _signal: i32) {
         crate::refuse()
     }
 

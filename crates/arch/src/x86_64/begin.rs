@@ -2,7 +2,8 @@
 
 /// Defines `clone_and_begin(arguments, bytes)`, which calls clone3 with these arguments and returns its result. The new process does not return: it does
 /// what execve(2) would have done, and starts the program that `$first` describes, the structure at the end of the stack in `arguments`. Its fields are
-/// `stack_pointer`, `entry`, `host`, `mask`, `gs_base` (u64), `close` ([u64; 2], begin and end of a list of descriptors) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
+/// `stack_pointer`, `entry`, `host`, `mask`, `gs_base` (u64), `close` ([u64; 2], begin and end of a list of descriptors), `prepare` (u64, the address of a function that is called before
+/// the program, on its stack and without thread-local storage; 0: none), `with` ([u64; 2], its arguments) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
 #[macro_export]
 macro_rules! process_begin {
     ($first:ty) => {
@@ -25,7 +26,7 @@ macro_rules! process_begin {
 
         /// The first instructions of a new process: it dies with the host from now on, gets its name, and starts the program.
         ///
-        /// The stack pointer points to a `First`. Only system calls, and no stack: memory is the host's.
+        /// The stack pointer points to a `First`. Only system calls, and no stack but that of the program: memory is the host's.
         #[unsafe(naked)]
         unsafe extern "C" fn begin() {
             ::std::arch::naked_asm!(
@@ -61,6 +62,13 @@ macro_rules! process_begin {
                 "mov edi, {set_name}",
                 "lea rsi, [rsp + {name}]",
                 "syscall",
+                "mov rax, [rsp + {prepare}]",
+                "test rax, rax",
+                "jz 5f",
+                "mov rdi, [rsp + {with}]",
+                "mov rsi, [rsp + {with} + 8]",
+                "call rax",
+                "5:",
                 // rt_sigprocmask(SIG_SETMASK, mask): only now a signal may end the program, under its own name.
                 "mov eax, {sigprocmask}",
                 "mov edi, {set_mask}",
@@ -104,6 +112,8 @@ macro_rules! process_begin {
                 close = const ::libc::SYS_close,
                 files = const ::std::mem::offset_of!($first, close),
                 host = const ::std::mem::offset_of!($first, host),
+                prepare = const ::std::mem::offset_of!($first, prepare),
+                with = const ::std::mem::offset_of!($first, with),
                 name = const ::std::mem::offset_of!($first, name),
                 entry = const ::std::mem::offset_of!($first, entry),
                 stack_pointer = const ::std::mem::offset_of!($first, stack_pointer),

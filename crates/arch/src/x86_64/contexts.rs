@@ -59,6 +59,20 @@ macro_rules! pop_registers_asm {
     };
 }
 
+/// Says in the unwinding table where `push_registers_asm` has stored the registers, below the return address.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_registers_asm {
+    () => {
+        ".cfi_offset rbp, -16
+         .cfi_offset rbx, -24
+         .cfi_offset r12, -32
+         .cfi_offset r13, -40
+         .cfi_offset r14, -48
+         .cfi_offset r15, -56"
+    };
+}
+
 /// Saves the running context, whose registers have been pushed, in the one at rdi. Changes rax.
 #[doc(hidden)]
 #[macro_export]
@@ -257,6 +271,9 @@ macro_rules! user_contexts {
             )
         }
 
+        // Signals reach a program in the two functions with unwinding tables (`.cfi_`): when its context comes home, and when it waits for others. The context
+        // may have been left in a function that `yield_now` has called, which therefore has one, too.
+
         /// Continues `to` as [`load`] does, and blocks exactly the signals in `mask`. Signals that arrive then find its stack and its thread-local storage; its
         /// registers are on the stack until their handlers have returned.
         /// In a signal frame, the mask is the frame's.
@@ -267,6 +284,7 @@ macro_rules! user_contexts {
         #[unsafe(link_section = "cox_gate")]
         pub(crate) unsafe extern "C" fn load_with_mask(to: *mut $crate::Context, mask: u64) -> ! {
             ::std::arch::naked_asm!(
+                ".cfi_startproc",
                 "mov rdx, rsi",
                 "mov rsi, rdi",
                 "mov rax, [rsi + {tls}]",
@@ -280,12 +298,16 @@ macro_rules! user_contexts {
                 "mov eax, {sigprocmask}",
                 "mov edi, {set_mask}",
                 "mov rsi, rsp",
+                // Until the end, rsi is 64 bytes below the frame of the function that continues, and its registers are in memory.
+                ".cfi_def_cfa rsi, 64",
+                $crate::describe_registers_asm!(),
                 "xor edx, edx",
                 "mov r10d, 8",
                 "syscall",
                 "pop rdx",
                 $crate::pop_registers_asm!(),
                 "ret",
+                ".cfi_endproc",
                 stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
                 tls = const ::std::mem::offset_of!($crate::Context, tls),
                 sse = const ::std::mem::offset_of!($crate::Context, sse_control),
@@ -332,6 +354,7 @@ macro_rules! user_contexts {
         #[unsafe(link_section = "cox_gate")]
         pub(crate) unsafe extern "C" fn call(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64 {
             ::std::arch::naked_asm!(
+                ".cfi_startproc",
                 "mov rax, rdi",
                 "mov rdi, rsi",
                 "mov rsi, rdx",
@@ -341,6 +364,7 @@ macro_rules! user_contexts {
                 "mov r9, [rsp + 8]",
                 "syscall",
                 "ret",
+                ".cfi_endproc",
             )
         }
 
@@ -401,6 +425,7 @@ macro_rules! user_yield {
         #[unsafe(link_section = "cox_gate")]
         unsafe extern "C" fn yield_now(_wanted: *const u8) {
             ::std::arch::naked_asm!(
+                ".cfi_startproc",
                 // A stack that is about to overflow faults here. Afterwards, queues have changed, and the task may be another one.
                 "test byte ptr [rsp - 1024], 0",
                 "mov rax, rdi",
@@ -412,8 +437,11 @@ macro_rules! user_yield {
                 $crate::push_registers_asm!(),
                 // Stays below the stack pointer of the saved context.
                 "push rax",
+                ".cfi_def_cfa_offset 64",
+                $crate::describe_registers_asm!(),
                 "call {choose}",
                 "add rsp, 8",
+                ".cfi_def_cfa_offset 56",
                 "test rax, rax",
                 "jz 6f",
                 "mov rsi, rax",
@@ -427,8 +455,10 @@ macro_rules! user_yield {
                 // The callee has preserved the registers.
                 "6:",
                 "add rsp, 48",
+                ".cfi_def_cfa_offset 8",
                 "ret",
                 $crate::load_control_words_asm!(),
+                ".cfi_endproc",
                 kind_at = const $kind_at,
                 carrier = const $carrier,
                 choose = sym $choose,

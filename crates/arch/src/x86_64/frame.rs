@@ -26,8 +26,11 @@ mod register {
     pub const R10: usize = 2;
     pub const DI: usize = 8;
     pub const SI: usize = 9;
+    pub const BP: usize = 10;
+    pub const BX: usize = 11;
     pub const DX: usize = 12;
     pub const AX: usize = 13;
+    pub const CX: usize = 14;
     pub const SP: usize = 15;
     pub const IP: usize = 16;
     pub const TRAP: usize = 20;
@@ -48,6 +51,21 @@ const TOLD: u32 = 0x4650_5853;
 pub const STATE_TOLD_AT: usize = 464;
 /// Alignment of the floating-point state, bytes (XSAVE).
 pub const STATE_ALIGN: usize = 64;
+
+/// Number of registers that unwinding tables know by number: the general ones, and the address of the instruction (System V ABI, table 3.36).
+pub const UNWOUND: usize = 17;
+/// Numbers of the stack pointer and of the address of the instruction among them.
+pub const UNWOUND_STACK_POINTER: usize = 7;
+/// See [`UNWOUND_STACK_POINTER`].
+pub const UNWOUND_INSTRUCTION: usize = 16;
+
+/// Returns the registers of a caller, if the call has jumped to where no code is. `read` reads a word of memory.
+pub fn before_call(registers: &[u64; UNWOUND], read: impl FnOnce(u64) -> Option<u64>) -> Option<[u64; UNWOUND]> {
+    let mut caller = *registers;
+    caller[UNWOUND_INSTRUCTION] = read(registers[UNWOUND_STACK_POINTER])?;
+    caller[UNWOUND_STACK_POINTER] = registers[UNWOUND_STACK_POINTER].wrapping_add(8);
+    Some(caller)
+}
 
 /// Returns the length of a floating-point state, bytes. `told`: the two words at [`STATE_TOLD_AT`].
 #[must_use]
@@ -100,6 +118,23 @@ impl Frame {
         }
     }
 
+    /// The registers by their numbers in unwinding tables.
+    #[must_use]
+    pub fn unwound(&self) -> [u64; UNWOUND] {
+        use register::{AX, BP, BX, CX, DI, DX, IP, R8, SI, SP};
+        const FIRST: [usize; 8] = [AX, DX, CX, BX, SI, DI, BP, SP];
+        std::array::from_fn(|number| match number {
+            0..8 => self.registers[FIRST[number]],
+            8..UNWOUND_INSTRUCTION => self.registers[R8 + number - 8],
+            _ => self.registers[IP],
+        })
+    }
+
+    /// Makes the kernel continue the frame with this signal unblocked.
+    pub fn unblock(&mut self, signal: i32) {
+        self.mask &= !(1 << (signal - 1));
+    }
+
     /// Makes the kernel continue the frame with these signals blocked, and this stack for signal handlers.
     pub fn give(&mut self, mask: u64, alternate: Alternate) {
         self.mask = mask;
@@ -125,6 +160,27 @@ mod tests {
         assert_eq!((frame.instruction(), frame.stack_pointer()), (114, 115));
         frame.set_result(-4);
         assert_eq!(frame.call(), -4);
+    }
+
+    #[test]
+    fn registers_have_the_numbers_of_unwinding_tables() {
+        let numbers = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16].map(|index| 100 + index);
+        let unwound = frame().unwound();
+        assert_eq!(unwound, numbers);
+        let (stack, instruction) = (unwound[UNWOUND_STACK_POINTER], unwound[UNWOUND_INSTRUCTION]);
+        assert_eq!((stack, instruction), (frame().stack_pointer(), frame().instruction()));
+        let before = before_call(&unwound, |address| Some(address + 1)).unwrap();
+        assert_eq!((before[UNWOUND_STACK_POINTER], before[UNWOUND_INSTRUCTION]), (stack + 8, stack + 1));
+        assert_eq!((&before[..7], before_call(&unwound, |_| None)), (&unwound[..7], None));
+    }
+
+    #[test]
+    fn one_signal_is_unblocked() {
+        let mut frame = frame();
+        frame.mask = 0b1110_0000;
+        frame.unblock(6);
+        frame.unblock(1);
+        assert_eq!(frame.mask, 0b1100_0000);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct Ulp {
     /// Print each system call of a ULP on a carrier, and whether it has sent the ULP home
     #[arg(long, conflicts_with = "coupled")]
     pub strace: bool,
+    /// Print the functions in which a ULP crashed, and their callers
+    #[arg(long)]
+    pub backtrace: bool,
     /// Print where the ULPs ran (on carriers, or coupled) and why they left carriers, and what all of them needed
     #[arg(long, conflicts_with = "quiet")]
     pub stats: bool,

@@ -40,7 +40,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
     let mut command: Vec<OsString> = vec![host.clone().into(), report.clone().into(), rank.into()];
-    let flags = [(options.coupled, "coupled"), (options.strace, "strace")];
+    let flags = [(options.coupled, "coupled"), (options.strace, "strace"), (options.backtrace, "backtrace")];
     let flags: Vec<&str> = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
     command.push(flags.join(",").into());
     let prefixed = options.prefix_output.then(|| Prefixed::listen(folder.path(), count)).transpose();

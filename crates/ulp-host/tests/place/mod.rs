@@ -42,6 +42,11 @@ impl Place {
         self.ended(self.host(count, program, arguments))
     }
 
+    /// The same; the host prints where copies crash.
+    pub fn run_with_backtrace(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
+        self.ended(self.host_with_backtrace(count, program, arguments))
+    }
+
     /// The same on one of the CPUs that this process may use.
     pub fn run_on_one_cpu(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
         self.ended(self.on_one_cpu(count, program, arguments))
@@ -88,6 +93,11 @@ impl Place {
         self.host_with("", count, program, arguments)
     }
 
+    /// The same; the host prints where copies crash.
+    pub fn host_with_backtrace(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
+        self.host_with("backtrace", count, program, arguments)
+    }
+
     /// The same with FLAGS of the host.
     pub fn host_with(&self, flags: &str, count: usize, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
@@ -118,6 +128,11 @@ impl Running {
         Running(host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap())
     }
 
+    /// Starts a host, both of whose outputs can be read.
+    pub fn start_piped(mut host: Command) -> Running {
+        Running(host.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
     /// The lines that the ULPs print from now on.
     pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
         BufReader::new(self.0.stdout.take().unwrap()).lines().map(Result::unwrap)
@@ -129,6 +144,13 @@ impl Running {
         self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
         self.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
         Output { status: self.0.wait().unwrap(), stdout, stderr }
+    }
+
+    /// What it prints on standard error until its end; that must be a pipe.
+    pub fn errors(mut self) -> String {
+        let mut errors = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        errors
     }
 
     /// Its exit code.

@@ -8,13 +8,12 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::carrier::Carrier;
 use super::record::Record;
-use super::relief;
 
 /// How long a sentinel sleeps when it has run: the longer, the less has happened. At most so long while the carrier runs a ULP, and while it does not.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -22,6 +21,21 @@ const LONGEST: Duration = Duration::from_millis(4);
 const LONGEST_WITHOUT_ULP: Duration = Duration::from_millis(64);
 /// Length of its stack, bytes.
 const STACK_BYTES: usize = 64 << 10;
+
+/// Whether a sentinel has found a carrier that may sleep in a page fault since the host last looked.
+static IS_ALARMED: AtomicBool = AtomicBool::new(false);
+
+/// Tells the host that a carrier may sleep in a page fault.
+fn alarm() {
+    IS_ALARMED.store(true, Ordering::Release);
+    // SAFETY: no pointers. The host waits for this signal.
+    unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
+}
+
+/// Returns whether a sentinel has found one since the last call. For the host.
+pub(super) fn take_alarm() -> bool {
+    IS_ALARMED.swap(false, Ordering::AcqRel)
+}
 
 /// Starts the sentinel of a carrier.
 pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
@@ -67,7 +81,7 @@ unsafe fn stand(carrier: *mut Carrier) -> ! {
         };
         let longest = if current.is_null() { LONGEST_WITHOUT_ULP } else { LONGEST };
         if !current.is_null() {
-            relief::alarm();
+            alarm();
         }
         let is_quiet = is_empty && before == (switches, relieved);
         pause = if is_quiet { (2 * pause).min(longest) } else { SHORTEST };

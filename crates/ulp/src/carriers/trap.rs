@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arch::frame::{CALL_ARCHITECTURE, Frame, STATE_ALIGN, STATE_TOLD_AT, state_bytes};
 
+use super::actions;
 use super::carrier::{Carrier, LAST_CALL};
 use super::home;
 use super::machine;
@@ -64,7 +65,7 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
         if !is_carrier || is_own(carrier, &*frame) {
             if SYNCHRONOUS.contains(&signal) {
                 // A fault of the host itself ends it. So does such a signal from another process, which the fault does not repeat.
-                restore_default(signal);
+                actions::restore_default(signal);
                 let pid = machine::call4(libc::SYS_getpid, 0, 0, 0, 0);
                 machine::call4(libc::SYS_kill, pid as u64, signal as u64, 0, 0);
             }
@@ -197,32 +198,7 @@ unsafe fn save(me: *mut Record, frame: *const Frame) {
     }
 }
 
-/// An action as rt_sigaction(2) has it.
-#[repr(C)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
-}
-
-/// SA_RESTORER of the kernel's asm/signal.h.
-const RESTORER: u64 = 0x0400_0000;
-
 /// Makes carriers handle a signal.
 pub(super) fn install(signal: i32) {
-    let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64 | RESTORER;
-    let restorer = machine::return_from_signal as *const () as usize;
-    set(signal, &Action { handler: handle as *const () as usize, flags, restorer, mask: 0 });
-}
-
-fn restore_default(signal: i32) {
-    set(signal, &Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 });
-}
-
-fn set(signal: i32, action: &Action) {
-    // SAFETY: the action is valid. The C library's sigaction would add a restorer of its own, whose system call would be dispatched.
-    unsafe {
-        machine::call4(libc::SYS_rt_sigaction, signal as u64, (action as *const Action) as u64, 0, machine::SET_BYTES)
-    };
+    actions::handle(signal, handle as *const () as usize, libc::SA_NODEFER, 0);
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::error::HostError;
 use super::ulp_memory;
 use super::ulps::{Pending, Running, Spawned, Ulps, comm};
-use crate::carriers::{self, Asked, Created};
+use crate::carriers::{self, Asked, Crashes, Created};
 use crate::program::image::{LoadError, Loader};
 use crate::task::{self, Beginning, Parent};
 
@@ -44,6 +44,7 @@ impl Ulps {
         let path = self.path_for(requester, Path::new(OsStr::from_bytes(path.as_bytes())))?;
         let mut loader = executable(&path)?;
         loader.add_to_vector(carriers::auxiliary_entry());
+        loader.add_stack_for_handlers(self.crashes.as_ref().map_or(0, |(crashes, _)| crashes.stack_bytes()));
         let close = descriptors_to_close(self.carriers.pid(requester))?;
         // A number is used once, even if its program cannot be mapped.
         let number = self.carriers.add().ok_or(libc::ENOSPC)?;
@@ -54,7 +55,8 @@ impl Ulps {
         })?;
         let name = comm(&path.file_name().unwrap_or_default().to_string_lossy(), number);
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
-        let beginning = Beginning { name: &name, mask: asked.mask, gs_base, pid, close: &close };
+        let prepare = self.crashes.is_some().then_some(Crashes::PREPARE);
+        let beginning = Beginning { name: &name, mask: asked.mask, gs_base, pid, close: &close, prepare };
         let arguments = task::prepare(&image, &beginning, Parent::Host);
         let spawned = Some(Spawned { _path: loader.into_path(), _close: close });
         self.pending.push(Pending { requester, running: Running { number, image, spawned }, signals: Vec::new() });

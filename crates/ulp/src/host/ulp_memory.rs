@@ -11,7 +11,10 @@ const LONGEST_ALL: usize = 6 << 20;
 const PIECE: u64 = 256;
 
 /// Reads memory of this process.
-fn read(at: u64, bytes: &mut [u8]) -> Result<(), i32> {
+///
+/// # Errors
+/// EFAULT if it is not all readable, or what the kernel says.
+pub fn read(at: u64, bytes: &mut [u8]) -> Result<(), i32> {
     let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(at as usize), iov_len: bytes.len() };
     // SAFETY: the kernel writes into the buffer only, and checks the other address.

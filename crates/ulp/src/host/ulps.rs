@@ -12,8 +12,8 @@ use super::crowd::Crowd;
 use super::error::HostError;
 use super::outputs::Outputs;
 use super::space;
-use super::wanted::{Copies, Wanted};
-use crate::carriers::Carriers;
+use super::wanted::{Copies, OnCrash, Wanted};
+use crate::carriers::{Carriers, Crashes};
 use crate::debugging::Nodes;
 use crate::forwarding::{Arrived, Signals};
 use crate::memory::arena::{Arena, Memory};
@@ -115,6 +115,8 @@ pub(super) struct Ulps {
     pub(super) at_once: usize,
     /// Whether a ULP could not be started: all that appear are killed.
     pub(super) is_given_up: bool,
+    /// What ULPs have noted of their crashes, and who learns of it.
+    pub(super) crashes: Option<(Crashes, OnCrash)>,
     /// How debuggers find the files of each.
     pub(super) nodes: Nodes,
 }
@@ -139,7 +141,8 @@ impl Ulps {
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
         let given = self.outputs.as_ref().map(|outputs| outputs.give(number)).transpose();
         let given = given.map_err(|why| HostError::Start { number, why })?;
-        let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
+        let prepare = self.crashes.is_some().then_some(Crashes::PREPARE);
+        let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close, prepare })
             .map_err(|why| HostError::Start { number, why })?;
         drop(given);
         self.alive.insert(pid, Running { number, image, spawned: None });
@@ -249,6 +252,11 @@ impl Ulps {
         self.nodes.ended(number);
         self.drop_pending_of(number);
         self.carriers.set_status(number, status.as_raw());
+        if let (Some((crashes, on_crash)), Ended::Signal(signal)) = (&mut self.crashes, ended)
+            && let Some(crash) = crashes.of(number, pid.as_raw_nonzero().get(), signal)
+        {
+            on_crash(&crash);
+        }
         // Memory that a carrier still runs in stays until the carrier has parted with it.
         self.lingering.push(Lingering { number, memory: image.into_memory(), _spawned: spawned });
         self.unmap_what_carriers_left();

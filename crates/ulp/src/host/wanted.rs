@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use crate::carriers::Wish;
+use crate::carriers::{Crash, Wish};
 use crate::program::image::Loader;
 
 /// Copies of one program.
@@ -19,8 +19,10 @@ pub struct Copies {
     pub name: String,
 }
 
+/// Learns of a ULP that has crashed, whose memory is still there.
+pub type OnCrash = Box<dyn FnMut(&Crash)>;
+
 /// What to start.
-#[derive(Debug)]
 pub struct Wanted {
     /// The programs, at least one. ULPs are numbered in their order.
     pub copies: Vec<Copies>,
@@ -34,4 +36,6 @@ pub struct Wanted {
     pub shows_calls: bool,
     /// Socket of the reader of all outputs; `None`: the ULPs have the host's outputs.
     pub reader: Option<PathBuf>,
+    /// Called when a ULP has crashed; `None`: no ULP notes its crash. It must leave no descriptors open, because ULPs would inherit them.
+    pub on_crash: Option<OnCrash>,
 }

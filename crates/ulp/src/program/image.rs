@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
@@ -211,6 +212,8 @@ pub struct Image {
     pub entry: u64,
     /// The stack pointer at its start.
     pub stack_pointer: u64,
+    /// Its stack for signal handlers; empty: none.
+    pub handlers: Range<u64>,
 }
 
 impl Image {
@@ -254,6 +257,8 @@ pub struct Loader {
     /// The auxiliary vector of this process, and what was added to it.
     vector: auxv::Entries,
     stack_bytes: u64,
+    /// Length of the stack for signal handlers that each program gets, bytes: whole pages.
+    handlers_bytes: u64,
 }
 
 impl Loader {
@@ -294,7 +299,8 @@ impl Loader {
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
         let vector = auxv::parse(&vector);
-        Ok(Loader { path: text(path), file, instead, program, linker, absolute, through, vector, stack_bytes })
+        let path = text(path);
+        Ok(Loader { path, file, instead, program, linker, absolute, through, vector, stack_bytes, handlers_bytes: 0 })
     }
 
     /// Returns the file that is executed: for a script, its interpreter.
@@ -325,17 +331,24 @@ impl Loader {
         self.vector.push(entry);
     }
 
+    /// Gives each program that is loaded from now on a stack for signal handlers of at least so many bytes; 0: none.
+    pub fn add_stack_for_handlers(&mut self, bytes: u64) {
+        self.handlers_bytes = layout::up(bytes);
+    }
+
     /// Returns the length of the memory that [`Loader::load`] needs at once, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let programs = self.program.bytes() + self.linker.as_ref().map_or(0, Executable::bytes);
-        PAGE + self.stack_bytes + ENTRIES_BYTES + programs
+        // The page below the stack for signal handlers cannot be accessed.
+        let handlers = if self.handlers_bytes > 0 { PAGE + self.handlers_bytes } else { 0 };
+        PAGE + self.stack_bytes + ENTRIES_BYTES + programs + handlers
     }
 
     /// Maps the program once more, with a stack of its own, in memory of its own.
     ///
     /// ```text
-    /// a page without access | stack, mapper | entries | program | dynamic linker | what they map
+    /// a page without access | stack, mapper | entries | program | dynamic linker | (a page without access | stack for signal handlers) | what they map
     /// ```
     ///
     /// The top of the stack and the program are neighbours, because they are used together: they share page tables, and often a cache line of them.
@@ -348,7 +361,10 @@ impl Loader {
     pub fn load(&self, start: Start, arena: &mut Arena, node: u64) -> Result<Image, LoadError> {
         let memory = arena.reserve(self.bytes()).map_err(no_memory)?;
         match self.load_into(&memory, start, arena, node) {
-            Ok((entry, stack_pointer)) => Ok(Image { memory, entry, stack_pointer }),
+            Ok((entry, stack_pointer)) => {
+                let end = memory.region().near.start + self.bytes();
+                Ok(Image { memory, entry, stack_pointer, handlers: end - self.handlers_bytes..end })
+            }
             Err(error) => {
                 arena.give_back(memory);
                 Err(error)
@@ -367,6 +383,12 @@ impl Loader {
         prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
         // SAFETY: reserved memory that nobody uses yet.
         unsafe { mprotect(stack as *mut c_void, self.stack_bytes as usize, prot) }.map_err(no_memory)?;
+        let programs_end = region.near.start + self.bytes();
+        if self.handlers_bytes > 0 {
+            let (at, prot) = (programs_end - self.handlers_bytes, MprotectFlags::READ | MprotectFlags::WRITE);
+            // SAFETY: as above.
+            unsafe { mprotect(at as *mut c_void, self.handlers_bytes as usize, prot) }.map_err(no_memory)?;
+        }
         arena.map_entries(entries).map_err(no_memory)?;
         let top = entries - size_of::<Mapper>() as u64;
         let linker_at = programs + self.program.bytes();
@@ -375,7 +397,6 @@ impl Loader {
             (Executable { lists_at: Some(lists), .. }, at) => Listing::new(node, first.0.base(at) + lists),
             _ => Listing::none(),
         };
-        let programs_end = region.near.start + self.bytes();
         // SAFETY: the end of the stack, which nobody uses yet. The mapper is used by threads of the program only, by atomics.
         let mapper = unsafe {
             (top as *mut Mapper).write(Mapper::new(
