@@ -24,9 +24,9 @@ fn what_programs_map_in_all_ways_is_unmapped() {
         let mut told = lines(&output);
         let now = left(&told.pop().unwrap());
         assert_eq!((told, ends), (each(OTHERS, |number| format!("{number} ok")), vec![0; OTHERS + 1]), "{mode}");
-        // A second carrier has a stack and queues of its own.
+        // A second carrier has a stack and queues of its own. Sentinels do, if a carrier has slept in a page fault for some time.
         assert!(
-            now[0] <= mappings + 8 && now[1] == files && now[2] <= 4 + 2,
+            now[0] <= mappings + 16 && now[1] == files && now[2] <= 4 + 2 + 2,
             "{mode}: {now:?}, alone {mappings} {files}"
         );
         assert_eq!(place.told()["stays"].as_u64().unwrap() > OTHERS as u64, mode == "decoupled");

@@ -8,24 +8,29 @@ use std::time::{Duration, Instant};
 /// How long after its start the host first looks whether a carrier sleeps in a page fault; from then on, ever more seldom.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
+/// When it looks again at a carrier that sleeps: most page faults only wait for a lock.
+const CONFIRM: Duration = Duration::from_millis(2);
 
 /// When the host looks.
 #[derive(Debug)]
 pub(super) struct Looks {
     /// Whether carriers have sentinels.
-    pub has_sentinels: bool,
+    has_sentinels: bool,
     last_look: Instant,
     pause: Duration,
+    /// Whether a carrier slept at the last look.
+    is_suspicious: bool,
 }
 
 impl Looks {
     pub fn new() -> Looks {
-        Looks { has_sentinels: false, last_look: Instant::now(), pause: FIRST_LOOK }
+        Looks { has_sentinels: false, last_look: Instant::now(), pause: FIRST_LOOK, is_suspicious: false }
     }
 
     /// Returns how long the host may wait; `None`: it need not look.
     pub fn patience(&self) -> Option<Duration> {
-        (!self.has_sentinels).then(|| self.pause.saturating_sub(self.last_look.elapsed()))
+        let pause = if self.is_suspicious { CONFIRM } else { self.pause };
+        (!self.has_sentinels).then(|| pause.saturating_sub(self.last_look.elapsed()))
     }
 
     /// Whether it is time to look. Then, the next time is later.
@@ -36,6 +41,13 @@ impl Looks {
             self.pause = (2 * self.pause).min(LONGEST);
         }
         is_due
+    }
+
+    /// Learns whether a carrier has slept when the host looked. Returns whether sentinels are needed: one has slept twice in a row.
+    pub fn found(&mut self, sleeps: bool) -> bool {
+        let is_confirmed = sleeps && self.is_suspicious;
+        self.is_suspicious = sleeps;
+        is_confirmed && !std::mem::replace(&mut self.has_sentinels, true)
     }
 }
 
@@ -52,7 +64,9 @@ mod tests {
             assert!(looks.is_due() && !looks.is_due());
             assert_eq!(looks.pause, pause);
         }
-        looks.has_sentinels = true;
+        assert!(!looks.found(false) && !looks.found(true) && !looks.found(false) && !looks.found(true));
+        assert!(looks.patience() <= Some(CONFIRM));
+        assert!(looks.found(true) && !looks.found(true));
         looks.last_look -= LONGEST;
         assert!(looks.patience().is_none() && !looks.is_due());
     }

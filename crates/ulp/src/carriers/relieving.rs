@@ -30,40 +30,45 @@ impl Carriers {
 
     /// Relieves the carriers that sleep in page faults. `ulps`: all addresses at which ULPs have code. For the host's main thread, whenever it has waited.
     pub fn relieve(&mut self, ulps: &Range<u64>) {
-        let is_due = self.looks.is_due();
-        if !sentinel::take_alarm() && !is_due {
-            return;
-        }
         // SAFETY: carriers are never freed.
-        let asleep = self.carriers.iter().filter(|carrier| unsafe { relieve(**carrier, ulps) }).count();
-        if asleep > 0 && !self.looks.has_sentinels {
-            self.looks.has_sentinels = true;
-            for (cpu, carrier) in self.cpus.iter().zip(&self.carriers) {
-                // Without it, ULPs wait for a carrier that sleeps.
-                let _ = sentinel::start(*cpu, *carrier);
+        let tid_of = |carrier: &*mut Carrier| unsafe { (**carrier).tid.load(Ordering::Relaxed) };
+        let mut is_wanted = sentinel::take_alarm();
+        if self.looks.is_due() {
+            let sleeps = self.carriers.iter().any(|carrier| sleeps_in_fault(tid_of(carrier), ulps));
+            if self.looks.found(sleeps) {
+                is_wanted = true;
+                for (cpu, carrier) in self.cpus.iter().zip(&self.carriers) {
+                    // Without it, ULPs wait for a carrier that sleeps.
+                    let _ = sentinel::start(*cpu, *carrier);
+                }
+            }
+        }
+        if is_wanted {
+            for carrier in &self.carriers {
+                // SAFETY: carriers are never freed.
+                unsafe { relieve(*carrier, ulps) };
             }
         }
     }
 }
 
-/// Sends home all ULPs that wait for a carrier, if it sleeps in a page fault of the one that it runs. Returns whether it sleeps.
-unsafe fn relieve(carrier: *mut Carrier, ulps: &Range<u64>) -> bool {
+/// Sends home all ULPs that wait for a carrier, if it sleeps in a page fault of the one that it runs.
+unsafe fn relieve(carrier: *mut Carrier, ulps: &Range<u64>) {
     // SAFETY: carriers are never freed. The queue is used only while the host has it.
     unsafe {
         let tid = (*carrier).tid.load(Ordering::Relaxed);
         if !sleeps_in_fault(tid, ulps) {
-            return false;
+            return;
         }
         let relief = &(*carrier).relief;
         if relief.want() {
             let pid = libc::getpid();
             if machine::call4(libc::SYS_tgkill, pid as u64, tid as u64, SIGNAL as u64, 0) != 0 {
-                relief.forget();
-                return true;
+                return relief.forget();
             }
         }
         if !sleeps_in_fault(tid, ulps) || !relief.take() {
-            return true;
+            return;
         }
         (*carrier).inbox.set_stuck(true);
         let all = Carrier::drain(carrier);
@@ -72,7 +77,6 @@ unsafe fn relieve(carrier: *mut Carrier, ulps: &Range<u64>) -> bool {
         for record in all {
             home::send(record);
         }
-        true
     }
 }
 
