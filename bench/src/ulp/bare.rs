@@ -50,7 +50,7 @@ pub fn bare(count: u64, rounds: u64) -> Result<u8> {
             let stack_pointer = top - 64;
             // SAFETY: within the stack.
             unsafe { ((stack_pointer + 48) as *mut u64).write(go_round as *const () as u64) };
-            Context { stack_pointer, tls: tls(), sse_control: 0x1f80, x87_control: 0x37f, frame: 0 }
+            Context { stack_pointer, tls: tls(), sse_control: 0x1f80, x87_control: 0x37f, ..Context::default() }
         })
         .collect();
     contexts.push(Context { tls: tls(), ..Context::default() });
