@@ -5,12 +5,13 @@ use std::io::{self, Cursor, Seek, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use arch::frame::UNWOUND;
 use arch::wait_loop::{Callee, WaitLoops};
 use broker::protocol::{self, Request};
 use machine::process::Task;
 use machine::{CpuSet, Root};
 use perfdata::Threads;
-use symbols::elf::{Dynamic, Image};
+use symbols::elf::{Dynamic, Image, UnwindTable};
 use tempfile::TempDir;
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
 use trace::paraver::Files;
@@ -142,6 +143,11 @@ fn elf(input: &[u8]) {
     let _ = Dynamic::read(file.path());
     let mut opened: File = file.reopen().unwrap();
     opened.rewind().unwrap();
+    if let Ok(table) = UnwindTable::open(&opened) {
+        for address in (0..input.len() as u64).step_by(input.len() / 16 + 1) {
+            let _ = table.caller(address, &[address; UNWOUND], &|at| Some(at ^ address));
+        }
+    }
     let Ok(image) = Image::open(opened, file.path(), &Root::at("/nonexistent")) else { return };
     // Few addresses, because libFuzzer needs thousands of inputs per second.
     for offset in (0..input.len() as u64).step_by(input.len() / 16 + 1) {

@@ -1,4 +1,4 @@
-//! What a Rust program can ask for when it runs as a user-level process (ULP) of `cox ulp`: the functions of `cox_ulp.h`, without its mutex.
+//! What a Rust program can ask for when it runs as a user-level process (ULP) of `cox ulp`: the functions of `cox_ulp.h`.
 //!
 //! A ULP begins on a kernel task of its own, its *home*: it is *coupled*. When it yields often and makes few system calls, its registers move to a
 //! *carrier*, a thread that switches between ULPs in user space: it is *decoupled*. A system call brings it home.
@@ -18,6 +18,8 @@
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(unsafe_code, reason = "the functions are in a table of C functions, whose address is in the auxiliary vector")]
 
+mod mutex;
+
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::io;
@@ -25,6 +27,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+
+pub use mutex::{Mutex, MutexGuard};
 
 unsafe extern "C" {
     fn getauxval(key: c_ulong) -> c_ulong;

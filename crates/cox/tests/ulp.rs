@@ -68,6 +68,15 @@ fn the_json_says_how_ulps_ended_and_where_they_ran() {
         (137, serde_json::json!([-9, -9]), 0.into())
     );
     assert_eq!(coupled["no_carriers"].as_str(), Some("as requested"));
+    // The outputs of the ULPs come first. Where nobody reads or nothing fits, the exit code is that of the ULPs.
+    let ran = ulp(&["-q", "-n", "2", "--json", "-", "--", "sh", "-c", "echo text; exit 3"]);
+    let (before, json) =
+        ran.text().split_once("{").map(|(before, json)| (before.to_owned(), format!("{{{json}"))).unwrap();
+    let behind = serde_json::from_str::<serde_json::Value>(&json).unwrap();
+    assert_eq!((ran.code, before.as_str(), behind["ends"].clone()), (3, "text\ntext\n", serde_json::json!([3, 3])));
+    let full = ulp(&["-q", "-n", "2", "--json", "/dev/full", "--", "true"]);
+    assert_eq!((full.code, full.stderr.lines().count()), (0, 1), "{}", full.stderr);
+    assert_eq!(ulp(&["-n", "2", "--json", "/no/such/folder/file", "--", "touch", "never"]).code, 125);
     // All that is written is in the schema.
     let schema: serde_json::Value =
         serde_json::from_str(&run(Command::new(COX).args(["schema", "ulp"])).text()).unwrap();

@@ -55,7 +55,7 @@ pub struct HostReport {
     pub stays_ended_by_faults: u64,
     /// CPU time of the carriers.
     pub carrier_cpu_ns: u64,
-    /// CPU time of the ULPs' own kernel tasks and of their threads and children: all that the ULPs used while they were coupled.
+    /// CPU time of the ULPs' own kernel tasks, of their other threads, and of children for which they have waited: what ULPs used while they were coupled.
     pub coupled_cpu_ns: u64,
     /// Page faults on carriers.
     pub carrier_page_faults: u64,

@@ -93,7 +93,7 @@ impl Modules {
         self.open += usize::from(module.file.is_some());
     }
 
-    /// Returns the file of module `id` for reading. If the file is not held open, because nobody has asked for it or too many are, it is opened by its path, unless it
+    /// Returns the file of module `id` for reading. If the file is not held open (it was not asked for, or too many are open), it is opened by its path, unless it
     /// had been deleted.
     pub fn file(&self, id: ModuleId, root: &Root) -> Option<File> {
         let module = &self.list[id];

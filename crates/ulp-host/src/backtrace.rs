@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use arch::frame::{UNWOUND_INSTRUCTION, UNWOUND_STACK_POINTER, before_call};
 use machine::Root;
@@ -18,13 +19,18 @@ use crate::crash_text::{Frames, Place, text};
 
 /// Maximum number of functions of a crash.
 const MOST_FRAMES: usize = 64;
-/// So many crashes are looked into. Reading the mappings of a thousand ULPs takes tens of milliseconds, in which the host does nothing else.
+/// So many crashes are looked into, as long as it has taken less than this time for all: meanwhile, the host does nothing else. Reading the mappings of a
+/// thousand ULPs takes tens of milliseconds, and the names of a large program more.
 const MOST_CRASHES: usize = 64;
+const MOST_TIME: Duration = Duration::from_secs(1);
 
 /// What is known of the files in which ULPs have crashed.
 #[derive(Default)]
 pub struct Backtracer {
     crashes: usize,
+    spent: Duration,
+    /// The table of the code that the kernel maps into each process. `None`: not read yet.
+    vdso: Option<Option<UnwindTable>>,
     modules: Modules,
     files: HashMap<ModuleId, Known>,
 }
@@ -60,11 +66,14 @@ type Open = HashMap<ModuleId, Option<Image>>;
 impl Backtracer {
     /// Returns the text about a ULP that has crashed.
     pub fn report(&mut self, crash: &Crash) -> String {
-        self.crashes += 1;
-        if self.crashes > MOST_CRASHES {
-            return text(crash, &Frames::After(MOST_CRASHES));
+        if self.crashes >= MOST_CRASHES || self.spent >= MOST_TIME {
+            return text(crash, &Frames::After(self.crashes));
         }
-        text(crash, &self.frames(&crash.registers))
+        let begun = Instant::now();
+        let frames = self.frames(&crash.registers);
+        self.crashes += 1;
+        self.spent += begun.elapsed();
+        text(crash, &frames)
     }
 
     fn frames(&mut self, registers: &Registers) -> Frames {
@@ -80,13 +89,16 @@ impl Backtracer {
             let at = registers[UNWOUND_INSTRUCTION];
             // A call may be the last instruction of its function.
             let instruction = if is_interrupted { at } else { at.wrapping_sub(1) };
-            let file = mapping_at(&maps, instruction).and_then(|mapping| self.in_file(mapping, instruction));
-            let caller = match file {
-                Some(file) => self.caller(file, &root, &mut open, &registers),
-                None if places.is_empty() => {
+            let mapping = mapping_at(&maps, instruction);
+            let file = mapping.and_then(|mapping| self.in_file(mapping, instruction));
+            let caller = match (mapping, file) {
+                (_, Some(file)) => self.caller(file, &root, &mut open, &registers),
+                (Some(mapping), None) => self.caller_of_vdso(mapping, instruction, &registers),
+                // A call has jumped to where no code is.
+                (None, None) if places.is_empty() => {
                     before_call(&registers, word).map(|registers| Caller { registers, is_interrupted: false })
                 }
-                None => None,
+                (None, None) => None,
             };
             places.push(match (&caller, file) {
                 (Some(Caller { is_interrupted: true, .. }), _) => Place::Signal,
@@ -128,6 +140,19 @@ impl Backtracer {
         }
         let address = known.functions.get(&offset)?.address;
         known.table.as_ref()?.caller(address, registers, &word)
+    }
+
+    /// Returns the registers of the caller, if the mapping is that of the kernel's own code (vdso(7)), a whole ELF file in memory.
+    fn caller_of_vdso(&mut self, mapping: &Mapping, instruction: u64, registers: &Registers) -> Option<Caller> {
+        if !matches!(&mapping.backing, Backing::Special(name) if name == "[vdso]") {
+            return None;
+        }
+        let table = self.vdso.get_or_insert_with(|| {
+            let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+            read_memory(mapping.start, &mut bytes).ok()?;
+            UnwindTable::parse(&bytes[..]).ok()
+        });
+        table.as_ref()?.caller(instruction - mapping.start, registers, &word)
     }
 
     /// Returns the place of an instruction that was looked up; `behind` is the distance from it to the address that is shown.

@@ -148,8 +148,9 @@ fn call_name(number: usize) -> String {
 fn print_crashes() -> OnCrash {
     let mut backtracer = Backtracer::default();
     Box::new(move |crash| {
-        // In one piece, beside what ULPs write. Without a standard error, there is nobody to tell.
-        let _ = std::io::stderr().write_all(backtracer.report(crash).as_bytes());
+        // In one piece, beside what ULPs write. Where the standard error cannot be written, the report is lost.
+        let report = backtracer.report(crash);
+        let _ = sigpipe::without(|| std::io::stderr().write_all(report.as_bytes()));
     })
 }
 

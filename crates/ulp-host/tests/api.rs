@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static BARRIER: cox_ulp::Barrier = cox_ulp::Barrier::new(4);
 static SUM: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
+static LOCKED: cox_ulp::Mutex<u64> = cox_ulp::Mutex::new(0);
 
 fn number_of<T>(result: std::io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
@@ -33,7 +34,7 @@ fn main() {
     let number = cox_ulp::number().unwrap();
     assert_eq!(cox_ulp::count(), 4);
     let (barrier, sum) = (shared(c"barrier", &BARRIER), shared(c"sum", &SUM));
-    let last = shared(c"last", &LAST);
+    let (last, locked) = (shared(c"last", &LAST), shared(c"locked", &LOCKED));
     assert_eq!(number_of(cox_ulp::export(c"sum", std::ptr::null_mut())), Some(17));
     assert_eq!((number_of(cox_ulp::wait(number)), number_of(cox_ulp::resume(u32::MAX))), (Some(35), Some(22)));
     for round in 1..=500 {
@@ -41,6 +42,13 @@ fn main() {
         last.fetch_add(u64::from(barrier.wait()), Ordering::Relaxed);
         assert_eq!(sum.load(Ordering::Relaxed), 4 * round);
         barrier.wait();
+        {
+            // Others come while it is held.
+            let mut held = locked.lock();
+            let before = *held;
+            cox_ulp::yield_now();
+            *held = before + 1;
+        }
         if round % 7 == 0 {
             cox_ulp::decouple().unwrap();
         }
@@ -49,7 +57,7 @@ fn main() {
     }
     cox_ulp::couple().unwrap();
     barrier.wait();
-    assert_eq!(last.load(Ordering::Relaxed), 500);
+    assert_eq!((last.load(Ordering::Relaxed), *locked.lock()), (500, 4 * 500));
     let path = c"/bin/sh";
     let child = cox_ulp::spawn(path, &[path, c"-c", c"exit $CODE"], &[c"CODE=5"]).unwrap();
     assert_eq!(cox_ulp::wait(child).unwrap().code(), Some(5));

@@ -95,7 +95,7 @@ fn a_crash_names_the_ulp_and_where_it_happened() {
             assert!(first.ends_with(&format!(") was ended by signal {signal} {what}")), "{mode} {how}: {first}");
             assert_functions(&found, functions);
             let stays = place.told()["stays"].as_u64().unwrap();
-            assert_eq!(stays > 0, mode == "decoupled" && place.told()["coupled"].is_null(), "{how}");
+            assert_eq!(stays > 0, mode == "decoupled" && place.told()["no_carriers"].is_null(), "{how}");
         }
     }
 }
@@ -193,6 +193,21 @@ fn a_ulp_that_a_ulp_has_started_is_reported() {
     assert_functions(&functions, &["write_nowhere", "crash", "main"]);
 }
 
+/// The host goes on if nobody reads its reports.
+#[test]
+fn a_report_that_nobody_reads_costs_the_other_ulps_nothing() {
+    let place = Place::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let script = "[ $RANK != 0 ] || kill -SEGV $$; sleep 0.3; echo $RANK";
+    let mut host = place.host_with_backtrace(3, "sh", &["-c", script]);
+    host.stderr(writer);
+    let (output, ends) = place.ended(host);
+    let mut lines: Vec<&str> = std::str::from_utf8(&output.stdout).unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!((lines, ends), (vec!["1", "2"], vec![-11, 0, 0]));
+}
+
 #[test]
 fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
     let place = Place::new();
@@ -204,13 +219,14 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// SIGABRT shows where a ULP is that does not go on: in a system call, on a carrier, or waiting there for another ULP.
+/// SIGABRT shows where a ULP is that does not go on: in a system call, in code of the kernel's, on a carrier, or waiting there for another ULP.
 #[test]
 fn a_signal_from_outside_shows_where_a_ulp_is() {
     let place = Place::new();
     let program = place.compile("crash", &[]);
     for (mode, how, function) in [
         ("coupled", "wait", "wait_for_signal"),
+        ("coupled", "clock", "look_at_clock"),
         ("decoupled", "yield", "yield_for_ever"),
         ("decoupled", "suspended", "yield_for_ever"),
     ] {

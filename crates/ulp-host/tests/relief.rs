@@ -31,7 +31,7 @@ fn a_fault_that_can_be_interrupted_goes_home() {
     let (output, ends) = place.run_on_one_cpu(4, &program, &[&FAULTS.to_string()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if text == "no userfaultfd\n" {
-        return skip(test, Need::Namespaces, "userfaultfd is not permitted");
+        return skip(test, Need::Root, "userfaultfd is not permitted");
     }
     assert_eq!(ends, [0; 4], "{}", String::from_utf8_lossy(&output.stderr));
     assert!(with_turns(&text) >= Some(MOST), "{text}{}", place.told());
@@ -68,7 +68,7 @@ fn who_waits_for_a_carrier_that_reads_a_page_goes_home() {
     fs::write(&path, vec![1; FAULTS as usize * 4096]).unwrap();
     let file = File::open(&path).unwrap();
     let Some(slow) = Slow::new(file.metadata().unwrap().dev()) else {
-        return skip(test, Need::Namespaces, "reads cannot be slowed down (blkio.throttle of cgroup v1)");
+        return skip(test, Need::Cgroup, "reads cannot be slowed down (blkio.throttle of cgroup v1)");
     };
     // Their pages must be read again.
     file.sync_all().unwrap();

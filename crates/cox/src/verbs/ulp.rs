@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 use ledger::Provenance;
 use machine::CpuSet;
 use machine::limits::Who;
-use outputs::Output;
 use outputs::diagnostics::{chain, say};
+use outputs::{Output, has_no_reader};
 use pack::engine::Wanted;
 use pack::engine::cpu_choice::CpuChoice;
 use report::ulp::{HostReport, SCHEMA_VERSION, UlpReport};
@@ -74,7 +74,14 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
             host.stats().iter().for_each(|line| say(line));
         }
         // The ULPs have run: a failure does not change the exit code.
-        json.map_or(Ok(()), |output| write(output, options, wall_ns, host)).unwrap_or_else(|error| say(&chain(&error)));
+        let written = json.map_or(Ok(()), |output| write(output, options, wall_ns, host));
+        if let Err(error) = written
+            && !has_no_reader(&error)
+        {
+            say(&chain(&error));
+        }
+    } else if json.is_some() {
+        say("no JSON is written: the host of the ULPs has not come to its end");
     }
     Ok(code)
 }

@@ -10,7 +10,7 @@ use gimli::{
     NativeEndian, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 use object::read::ReadRef;
-use object::{Object, ObjectSection};
+use object::{Architecture, Object, ObjectSection};
 
 use super::large::Large;
 use super::{ElfError, contents};
@@ -18,6 +18,8 @@ use super::{ElfError, contents};
 type Slice<'d> = EndianSlice<'d, NativeEndian>;
 type Entry<'d> = FrameDescriptionEntry<Slice<'d>>;
 
+/// The processor whose registers are known.
+const HOST: Architecture = if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 };
 /// An expression that computes longer is no compiler's.
 const MOST_STEPS: u32 = 1000;
 
@@ -56,13 +58,17 @@ impl UnwindTable {
         }
     }
 
-    fn parse<'d>(data: impl ReadRef<'d>) -> Result<UnwindTable, ElfError> {
+    /// Reads the table of a file in memory.
+    ///
+    /// # Errors
+    /// It is not an ELF file.
+    pub fn parse<'d>(data: impl ReadRef<'d>) -> Result<UnwindTable, ElfError> {
         let elf = object::File::parse(data)?;
         let address = |name| elf.section_by_name(name).map_or(0, |section| section.address());
         let mut bases = BaseAddresses::default().set_text(address(".text")).set_got(address(".got"));
         let mut bytes = Vec::new();
         // A table of another processor describes other registers.
-        let is_readable = elf.is_64() && elf.is_little_endian() == cfg!(target_endian = "little");
+        let is_readable = elf.is_64() && elf.architecture() == HOST && elf.is_little_endian();
         if let Some(section) = elf.section_by_name(".eh_frame").filter(|_| is_readable) {
             bases = bases.set_eh_frame(section.address());
             bytes = section.uncompressed_data()?.into_owned();
@@ -278,9 +284,11 @@ first:  .cfi_startproc
 
     #[test]
     fn other_files_have_no_callers() {
-        let (empty, table) =
-            (tempfile::tempfile().unwrap(), UnwindTable::parse(&std::fs::read("/bin/sh").unwrap()[..]));
-        assert!(UnwindTable::open(&empty).is_err());
-        assert!(table.unwrap().functions.len() > 10);
+        let mut bytes = std::fs::read("/bin/sh").unwrap();
+        let table = UnwindTable::parse(&bytes[..]).unwrap();
+        assert!(table.functions.len() > 10 && UnwindTable::open(&tempfile::tempfile().unwrap()).is_err());
+        // e_machine: arm64.
+        bytes[18..20].copy_from_slice(&[183, 0]);
+        assert!(UnwindTable::parse(&bytes[..]).unwrap().functions.is_empty());
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! It is bound to one CPU. A ULP that yields continues the next one directly, without the carrier's main loop. The loop runs when a context has to part
 //! with the carrier: its ULP wants to go home, has been called home, waits for another one, or is dead. Everything here is used by the carrier's thread
-//! only, on the stack of its loop or on that of a ULP, except the inbox.
+//! only, on the stack of its loop or on that of a ULP, except the inbox, and what relieves a carrier that sleeps (`relieving`).
 
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use arch::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, prefetch};
 
@@ -46,6 +46,10 @@ pub(super) struct Carrier {
     pub tid: AtomicI32,
     /// Who may use the queue while the carrier sleeps in a page fault.
     pub relief: Relief,
+    /// Whether its sentinel has found that it may sleep in a page fault, since the host last looked.
+    pub is_alarmed: AtomicBool,
+    /// Whether it has a sentinel. For the host.
+    pub has_sentinel: bool,
     /// Number of ULPs that went home because the carrier slept in a page fault of another one.
     pub relieved: AtomicU64,
     /// How often each system call has sent a ULP home, by the number of the call.
@@ -68,6 +72,8 @@ impl Carrier {
             handlers,
             tid: AtomicI32::new(0),
             relief: Relief::new(),
+            is_alarmed: AtomicBool::new(false),
+            has_sentinel: false,
             relieved: AtomicU64::new(0),
             calls: [const { AtomicU64::new(0) }; LAST_CALL + 1],
         }

@@ -7,7 +7,8 @@
 //!    without the handler.
 //! 3. When the host learns that the process has ended, the ULP's memory is still mapped. The host takes the cell, and reads the stack in peace.
 //!
-//! Nobody waits for anybody, and a ULP that is killed meanwhile leaves nothing locked. The host asks for a crash only of a ULP that this signal has ended.
+//! Neither the host nor the ULP waits for the other one, and a ULP that is killed meanwhile leaves nothing locked. Only the first crash is noted: a debugger may
+//! discard its signal, and the ULP end by the same one later. The host asks for a crash only of a ULP that this signal has ended.
 //!
 //! The child of a fork is not noted: it finds zeros in place of its task. That of a vfork shares the memory of its parent, but has another pid.
 
@@ -26,8 +27,8 @@ const SIGNALS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGF
 /// Code of a fault for which the kernel knows no address (SI_KERNEL).
 const WITHOUT_ADDRESS: i32 = 0x80;
 
-/// Length of the stack of a ULP on which it notes a crash, bytes, without the frame. A handler of its program may run there, too.
-const STACK_BYTES: u64 = 16 << 10;
+/// Length of the stack of a ULP on which it notes a crash, bytes, without the frame. A handler of its program may run there, too, and need more than this one.
+const STACK_BYTES: u64 = 64 << 10;
 
 /// States of a cell.
 const NONE: u32 = 0;

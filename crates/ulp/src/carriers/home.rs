@@ -156,6 +156,7 @@ fn has_tracer() -> bool {
 pub(super) unsafe fn leave(record: *mut Record) {
     // SAFETY: at home, the context owns its record.
     unsafe {
+        machine::touch_stack();
         (*record).yields = 0;
         (*record).counts.stays.fetch_add(1, Ordering::Relaxed);
         (*record).mask = machine::block_signals();
@@ -230,7 +231,7 @@ unsafe fn queue(pid: u64, info: &Info) {
 /// Sends a context home, where it may run before this function returns; that of a dead ULP goes nowhere.
 ///
 /// # Safety
-/// The context must be complete, and nobody else may have it. For the carrier.
+/// The context must be complete, and nobody else may have it. For the carrier, and the host in its place.
 pub(super) unsafe fn send(record: *mut Record) {
     // SAFETY: the carrier has the context, until the nudge is sent.
     unsafe {

@@ -110,7 +110,7 @@ impl Inbox {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes all, the oldest first, and calls `each` with them. For the carrier.
+    /// Takes all, the oldest first, and calls `each` with them. For the carrier, and the host in its place.
     pub(crate) fn take(&self, mut each: impl FnMut(*mut Link)) {
         let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         let mut oldest: *mut Link = ptr::null_mut();

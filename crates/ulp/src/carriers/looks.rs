@@ -18,18 +18,21 @@ pub(super) struct Looks {
     has_sentinels: bool,
     last_look: Instant,
     pause: Duration,
-    /// Whether a carrier slept at the last look.
-    is_suspicious: bool,
+    /// The carriers that slept at the last look.
+    suspects: Vec<Asleep>,
 }
+
+/// A carrier that sleeps in a page fault: its number, the instruction, and how often it has switched. If all are the same later, it still sleeps.
+pub(super) type Asleep = (usize, u64, u64);
 
 impl Looks {
     pub fn new() -> Looks {
-        Looks { has_sentinels: false, last_look: Instant::now(), pause: FIRST_LOOK, is_suspicious: false }
+        Looks { has_sentinels: false, last_look: Instant::now(), pause: FIRST_LOOK, suspects: Vec::new() }
     }
 
     /// Returns how long the host may wait; `None`: it need not look.
     pub fn patience(&self) -> Option<Duration> {
-        let pause = if self.is_suspicious { CONFIRM } else { self.pause };
+        let pause = if self.suspects.is_empty() { self.pause } else { CONFIRM };
         (!self.has_sentinels).then(|| pause.saturating_sub(self.last_look.elapsed()))
     }
 
@@ -43,11 +46,16 @@ impl Looks {
         is_due
     }
 
-    /// Learns whether a carrier has slept when the host looked. Returns whether sentinels are needed: one has slept twice in a row.
-    pub fn found(&mut self, sleeps: bool) -> bool {
-        let is_confirmed = sleeps && self.is_suspicious;
-        self.is_suspicious = sleeps;
-        is_confirmed && !std::mem::replace(&mut self.has_sentinels, true)
+    /// Learns which carriers slept when the host looked. Returns whether one of them has slept since the last look: then sentinels are needed.
+    pub fn found(&mut self, asleep: Vec<Asleep>) -> bool {
+        let is_confirmed = asleep.iter().any(|one| self.suspects.contains(one));
+        self.suspects = if is_confirmed { Vec::new() } else { asleep };
+        is_confirmed
+    }
+
+    /// All carriers have sentinels: the host need not look any more.
+    pub fn end(&mut self) {
+        self.has_sentinels = true;
     }
 }
 
@@ -58,15 +66,21 @@ mod tests {
     #[test]
     fn the_host_looks_ever_more_seldom_until_there_are_sentinels() {
         let mut looks = Looks::new();
-        assert!(looks.patience() <= Some(FIRST_LOOK) && !looks.is_due());
+        let waits_at_most = |looks: &Looks, limit| looks.patience().is_some_and(|patience| patience <= limit);
+        assert!(waits_at_most(&looks, FIRST_LOOK) && !looks.is_due());
         for pause in [2, 4, 8, 16, 20, 20].map(|times| times * FIRST_LOOK) {
             looks.last_look -= looks.pause;
             assert!(looks.is_due() && !looks.is_due());
             assert_eq!(looks.pause, pause);
         }
-        assert!(!looks.found(false) && !looks.found(true) && !looks.found(false) && !looks.found(true));
-        assert!(looks.patience() <= Some(CONFIRM));
-        assert!(looks.found(true) && !looks.found(true));
+        assert!(!looks.found(Vec::new()) && !looks.found(vec![(0, 10, 5)]) && !looks.found(Vec::new()));
+        // Another carrier, another fault, the same instruction later.
+        for other in [(0, 10, 5), (1, 10, 5), (1, 11, 5), (1, 11, 6)] {
+            assert!(!looks.found(vec![other]), "{other:?}");
+        }
+        assert!(waits_at_most(&looks, CONFIRM));
+        assert!(looks.found(vec![(0, 10, 5), (1, 11, 6)]) && !looks.found(vec![(1, 11, 6)]));
+        looks.end();
         looks.last_look -= LONGEST;
         assert!(looks.patience().is_none() && !looks.is_due());
     }

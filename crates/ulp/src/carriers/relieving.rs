@@ -7,14 +7,15 @@
 //! 3. If the carrier still sleeps there, the handler of that signal is what it does next when it wakes up. So the host takes the run queue, unless the
 //!    carrier has arrived in a handler meanwhile. It empties the queue and the inbox, and sends all ULPs home.
 //! 4. A carrier that arrives in a handler while the host has the queue waits until the host is done.
-//! 5. The handler sends the ULP that has faulted home: a fault that the signal has interrupted happens again there, and stops nobody else.
+//! 5. The handler of the signal usually sends the ULP that has faulted home: a fault that the signal has interrupted happens again there, and stops nobody
+//!    else.
 //!
 //! The signal must be sent before the second reading. Otherwise the carrier could go on between the reading and the signal, and change its queue at the
-//! same time as the host.
+//! same time as the host. A debugger of the host must pass the signal on.
 
 use std::fs;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::carrier::Carrier;
@@ -30,24 +31,47 @@ impl Carriers {
 
     /// Relieves the carriers that sleep in page faults. `ulps`: all addresses at which ULPs have code. For the host's main thread, whenever it has waited.
     pub fn relieve(&mut self, ulps: &Range<u64>) {
-        // SAFETY: carriers are never freed.
-        let tid_of = |carrier: &*mut Carrier| unsafe { (**carrier).tid.load(Ordering::Relaxed) };
-        let mut is_wanted = sentinel::take_alarm();
-        if self.looks.is_due() {
-            let sleeps = self.carriers.iter().any(|carrier| sleeps_in_fault(tid_of(carrier), ulps));
-            if self.looks.found(sleeps) {
-                is_wanted = true;
-                for (cpu, carrier) in self.cpus.iter().zip(&self.carriers) {
-                    // Without it, ULPs wait for a carrier that sleeps.
-                    let _ = sentinel::start(*cpu, *carrier);
+        for carrier in &self.carriers {
+            // SAFETY: carriers are never freed.
+            unsafe {
+                if (**carrier).is_alarmed.swap(false, Ordering::AcqRel) {
+                    relieve(*carrier, ulps);
                 }
             }
         }
-        if is_wanted {
-            for carrier in &self.carriers {
-                // SAFETY: carriers are never freed.
-                unsafe { relieve(*carrier, ulps) };
+        if self.looks.is_due() {
+            let asleep = self.carriers.iter().enumerate().filter_map(|(number, carrier)| {
+                // SAFETY: carriers are never freed. What is read of the switches may be old.
+                let (tid, switches) = unsafe {
+                    let switches = AtomicU64::from_ptr(&raw mut (**carrier).switches).load(Ordering::Relaxed);
+                    ((**carrier).tid.load(Ordering::Relaxed), switches)
+                };
+                Some((number, fault_of(tid, ulps)?, switches))
+            });
+            if self.looks.found(asleep.collect()) {
+                self.start_sentinels();
+                for carrier in &self.carriers {
+                    // SAFETY: carriers are never freed.
+                    unsafe { relieve(*carrier, ulps) };
+                }
             }
+        }
+    }
+
+    /// Starts the sentinels that are missing. Where one cannot be started, the host goes on looking.
+    fn start_sentinels(&mut self) {
+        let mut are_complete = true;
+        for (cpu, carrier) in self.cpus.iter().zip(&self.carriers) {
+            // SAFETY: carriers are never freed, and only the host's main thread uses the field.
+            unsafe {
+                if !(**carrier).has_sentinel {
+                    (**carrier).has_sentinel = sentinel::start(*cpu, *carrier).is_ok();
+                }
+                are_complete &= (**carrier).has_sentinel;
+            }
+        }
+        if are_complete {
+            self.looks.end();
         }
     }
 }
@@ -57,17 +81,13 @@ unsafe fn relieve(carrier: *mut Carrier, ulps: &Range<u64>) {
     // SAFETY: carriers are never freed. The queue is used only while the host has it.
     unsafe {
         let tid = (*carrier).tid.load(Ordering::Relaxed);
-        if !sleeps_in_fault(tid, ulps) {
+        if fault_of(tid, ulps).is_none() {
             return;
         }
         let relief = &(*carrier).relief;
-        if relief.want() {
-            let pid = libc::getpid();
-            if machine::call4(libc::SYS_tgkill, pid as u64, tid as u64, SIGNAL as u64, 0) != 0 {
-                return relief.forget();
-            }
-        }
-        if !sleeps_in_fault(tid, ulps) || !relief.take() {
+        relief.want();
+        let sent = machine::call4(libc::SYS_tgkill, libc::getpid() as u64, tid as u64, SIGNAL as u64, 0);
+        if sent != 0 || fault_of(tid, ulps).is_none() || !relief.take() {
             return;
         }
         (*carrier).inbox.set_stuck(true);
@@ -80,10 +100,10 @@ unsafe fn relieve(carrier: *mut Carrier, ulps: &Range<u64>) {
     }
 }
 
-/// Whether a thread of this process sleeps in a page fault of code in this range.
-fn sleeps_in_fault(tid: i32, code: &Range<u64>) -> bool {
+/// Returns the instruction that has faulted, if a thread of this process sleeps in a page fault of code in this range.
+fn fault_of(tid: i32, code: &Range<u64>) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).unwrap_or_default();
-    instruction_of_fault(&text).is_some_and(|instruction| code.contains(&instruction))
+    instruction_of_fault(&text).filter(|instruction| code.contains(instruction))
 }
 
 /// Returns the instruction that has faulted, if a thread sleeps in a fault. `text`: its file /proc/PID/syscall, as proc(5) says: -1 in place of a system

@@ -1,5 +1,5 @@
-//! The sentinel of a carrier: a thread of the class SCHED_IDLE on its CPU. It runs only if the CPU has nothing else to do, and notices that so the carrier
-//! sleeps although it runs a ULP.
+//! The sentinel of a carrier: a thread of the class SCHED_IDLE on its CPU. It runs only if the CPU has nothing else to do. If the carrier has had the same ULP
+//! each time that it looks, the carrier may sleep in a page fault, and the sentinel tells the host.
 //!
 //! eBPF would notice it at once, but needs privileges.
 //!
@@ -8,7 +8,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -22,38 +23,26 @@ const LONGEST_WITHOUT_ULP: Duration = Duration::from_millis(64);
 /// Length of its stack, bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Whether a sentinel has found a carrier that may sleep in a page fault since the host last looked.
-static IS_ALARMED: AtomicBool = AtomicBool::new(false);
-
-/// Tells the host that a carrier may sleep in a page fault.
-fn alarm() {
-    IS_ALARMED.store(true, Ordering::Release);
-    // SAFETY: no pointers. The host waits for this signal.
-    unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
-}
-
-/// Returns whether a sentinel has found one since the last call. For the host.
-pub(super) fn take_alarm() -> bool {
-    IS_ALARMED.swap(false, Ordering::AcqRel)
-}
-
-/// Starts the sentinel of a carrier.
+/// Starts the sentinel of a carrier. Returns when it stands.
 pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
     let address = carrier as usize;
+    let (ready, is_ready) = mpsc::sync_channel(1);
     let builder = thread::Builder::new().name(format!("sentinel {cpu}")).stack_size(STACK_BYTES);
     builder.spawn(move || {
-        if set_up(cpu).is_ok() {
+        let is_set_up = set_up(cpu);
+        let failed = is_set_up.is_err();
+        let _ = ready.send(is_set_up);
+        if !failed {
             // SAFETY: carriers are never freed.
             unsafe { stand(address as *mut Carrier) }
         }
     })?;
-    Ok(())
+    is_ready.recv().map_err(|_| io::Error::other("a sentinel has ended"))?
 }
 
 /// Prepares the calling thread.
 fn set_up(cpu: usize) -> io::Result<()> {
     let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    super::set_host_task()?;
     // SAFETY: all structures are valid; each call is for the calling thread.
     unsafe {
         let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
@@ -70,21 +59,28 @@ fn set_up(cpu: usize) -> io::Result<()> {
 /// Watches a carrier for ever.
 unsafe fn stand(carrier: *mut Carrier) -> ! {
     let mut pause = SHORTEST;
-    let mut before = (0, 0);
+    let mut before = (ptr::null_mut(), 0);
     loop {
         thread::sleep(pause);
         // SAFETY: carriers are never freed. Both words are the carrier's, which writes them without synchronisation; what is read may be old.
-        let (current, switches, is_empty, relieved) = unsafe {
+        let (current, switches, is_empty) = unsafe {
             let current = AtomicPtr::<Record>::from_ptr(&raw mut (*carrier).current).load(Ordering::Relaxed);
             let switches = AtomicU64::from_ptr(&raw mut (*carrier).switches).load(Ordering::Relaxed);
-            (current, switches, (*carrier).inbox.is_empty(), (*carrier).relieved.load(Ordering::Relaxed))
+            (current, switches, (*carrier).inbox.is_empty())
         };
-        let longest = if current.is_null() { LONGEST_WITHOUT_ULP } else { LONGEST };
-        if !current.is_null() {
-            alarm();
+        let has_moved = before != (current, switches);
+        before = (current, switches);
+        pause = if has_moved || !is_empty {
+            SHORTEST
+        } else {
+            (2 * pause).min(if current.is_null() { LONGEST_WITHOUT_ULP } else { LONGEST })
+        };
+        if !current.is_null() && !has_moved {
+            // SAFETY: as above. The host waits for this signal.
+            unsafe {
+                (*carrier).is_alarmed.store(true, Ordering::Release);
+                libc::kill(libc::getpid(), libc::SIGCHLD);
+            }
         }
-        let is_quiet = is_empty && before == (switches, relieved);
-        pause = if is_quiet { (2 * pause).min(longest) } else { SHORTEST };
-        before = (switches, relieved);
     }
 }

@@ -11,13 +11,13 @@
 
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64};
+use std::sync::atomic::{self, AtomicBool};
 
 use super::caller::{Caller, caller, record_of};
 use super::carrier::Carrier;
 use super::machine;
 use super::record::{HAS_ENDED, Record, Task};
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::task;
 
 /// States of a request.
@@ -32,9 +32,9 @@ const REFUSED: u32 = 5;
 /// Whether a ULP has asked since the host last looked.
 static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 /// Pid of the host, whose main thread answers.
-static HOST: AtomicI32 = AtomicI32::new(0);
+static HOST: atomic::AtomicI32 = atomic::AtomicI32::new(0);
 /// The requests of all ULPs, by number. They are not in the records, because few ULPs start others: memory that nobody touches costs nothing.
-static REQUESTS: AtomicPtr<Request> = AtomicPtr::new(ptr::null_mut());
+static REQUESTS: atomic::AtomicPtr<Request> = atomic::AtomicPtr::new(ptr::null_mut());
 
 /// What a ULP asks the host to start: at most one program at a time. A request of zeros asks for nothing.
 #[derive(Debug)]
@@ -320,14 +320,17 @@ mod model {
         Arc::new(Shared { request, pid: AtomicU32::new(0) })
     }
 
+    const ASK: [u64; 4] = [1, 2, 3, 4];
+
     /// Answers one question, if there is one.
     fn answer(request: &Request) -> bool {
-        let is_taken = request.take().is_some();
-        if is_taken {
+        let asked = request.take();
+        if let Some(Asked { path, arguments, environment, mask }) = asked {
+            assert_eq!([path, arguments, environment, mask], ASK);
             // SAFETY: numbers.
             request.answer(Ok((7, unsafe { std::mem::zeroed() })));
         }
-        is_taken
+        asked.is_some()
     }
 
     /// A ULP asks, and makes a process. The host must not believe at any time that it never will. `state_first`: as it must be.
@@ -338,9 +341,8 @@ mod model {
                 let shared = shared.clone();
                 spawn(move || {
                     assert!(shared.request.claim());
-                    shared.request.ask([0; 4]);
-                    let (_, is_ready) = shared.request.answered(|_, _| yield_now());
-                    assert!(is_ready);
+                    shared.request.ask(ASK);
+                    assert_eq!(shared.request.answered(|_, _| yield_now()), (7, true));
                     shared.pid.store(9, Ordering::Relaxed);
                     shared.request.leave();
                 })
@@ -363,7 +365,7 @@ mod model {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "Never")]
     fn the_host_must_look_at_the_state_first() {
         check(false);
     }
@@ -376,10 +378,10 @@ mod model {
                 let shared = shared.clone();
                 spawn(move || {
                     assert!(shared.request.claim());
-                    shared.request.ask([0; 4]);
+                    shared.request.ask(ASK);
                     let is_withdrawn = shared.request.withdraw();
                     if !is_withdrawn {
-                        assert!(shared.request.answered(|_, _| yield_now()).1);
+                        assert_eq!(shared.request.answered(|_, _| yield_now()), (7, true));
                         shared.request.leave();
                     }
                     is_withdrawn

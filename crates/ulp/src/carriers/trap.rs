@@ -58,7 +58,8 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
         let is_carrier = !task.is_null() && (*task).kind == Kind::Carrier;
         if is_carrier {
             (*carrier).relief.arrive(machine::wait);
-            if signal == relief::SIGNAL {
+            // Who runs a handler is awake.
+            if (*carrier).inbox.is_stuck() {
                 (*carrier).inbox.set_stuck(false);
             }
         }
@@ -99,6 +100,7 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
     unsafe {
         if is_64_bit(info) {
             if (*frame).call() == libc::SYS_sched_yield {
+                strace::show((*me).number, Some((*frame).call() as usize), [0; 6], Some(0));
                 (*frame).set_result(0);
                 (*me).yields += 1;
                 if Carrier::has_others(carrier) {
@@ -107,13 +109,14 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
                 return machine::yield_to_kernel();
             }
             if let Some(result) = without_identity(me, &*frame) {
-                strace::show((*me).number, (*frame).call() as usize, (*frame).arguments(), Some(result));
+                strace::show((*me).number, Some((*frame).call() as usize), (*frame).arguments(), Some(result));
                 return (*frame).set_result(result);
             }
         }
         // 32-bit programs' numbers mean other calls.
-        let number = if is_64_bit(info) { (*frame).call() as usize } else { LAST_CALL };
+        let number = is_64_bit(info).then(|| (*frame).call() as usize);
         strace::show((*me).number, number, (*frame).arguments(), None);
+        let number = number.unwrap_or(LAST_CALL);
         (*carrier).calls[number.min(LAST_CALL)].fetch_add(1, Ordering::Relaxed);
         (*frame).repeat_call();
         go_home(carrier, me, frame)

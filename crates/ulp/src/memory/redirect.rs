@@ -246,7 +246,7 @@ pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &
 
 /// Replaces one site by a jump to an entry.
 unsafe fn redirect_one(mapper: &Mapper, place: u64, number: u32) {
-    // For the kernel, this exchange is a write even if it changes nothing: the page becomes a private copy by one fault. If it were read first, the pages
+    // This exchange is a write even if it changes nothing, as long as the compiler keeps it: the page becomes a private copy by one fault. If it were read first, the pages
     // around it would be mapped, and there would be a second fault.
     // SAFETY: the code can be written, and nobody executes it.
     let _ =
