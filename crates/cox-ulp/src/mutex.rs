@@ -57,7 +57,7 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let taken =
             self.arrivals.compare_exchange(ptr::null_mut(), self.end(), Ordering::Acquire, Ordering::Relaxed).is_ok();
-        taken.then(|| MutexGuard { mutex: self, _own: PhantomData })
+        taken.then(|| MutexGuard { mutex: self, _thread: PhantomData })
     }
 
     /// Takes the mutex; waits until it can. A ULP that holds it already waits for ever.
@@ -76,7 +76,7 @@ impl<T: ?Sized> Mutex<T> {
                 && self.arrivals.compare_exchange(newest, own, Ordering::Release, Ordering::Relaxed).is_ok()
             {
                 me.wait();
-                return MutexGuard { mutex: self, _own: PhantomData };
+                return MutexGuard { mutex: self, _thread: PhantomData };
             }
         }
     }
@@ -128,7 +128,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 pub struct MutexGuard<'m, T: ?Sized> {
     mutex: &'m Mutex<T>,
     /// It stays with its thread.
-    _own: PhantomData<*const ()>,
+    _thread: PhantomData<*const ()>,
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
