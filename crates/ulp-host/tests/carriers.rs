@@ -179,7 +179,7 @@ fn ulps_suspend_and_resume_each_other_at_a_barrier() {
 
 #[test]
 fn only_one_holds_a_mutex() {
-    assert_right_in_all_modes("exclusive", "2000");
+    assert_right_in_all_modes("exclusive", "600");
 }
 
 #[test]
