@@ -8,7 +8,7 @@
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | `begin` (macro) | the first instructions of a process that shares memory with its parent |
 //! | [`Context`], `contexts` (macro) | switching between the contexts of programs in user space |
-//! | [`redirections`] | places that call mmap(2), and the code to which such calls are redirected |
+//! | [`redirections`](mod@redirections) | places that call mmap(2), and the code to which such calls are redirected |
 //! | [`frame`] | what the kernel saves of a program when a signal handler runs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
