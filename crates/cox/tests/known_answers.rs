@@ -7,14 +7,14 @@
 //! All tests use one CPU: see [`testkit::measured::ONE_CPU`] for the reason.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use ledger::account::{Preemptor, PreemptorKind, Thread};
 use serde_json::Value;
 use testkit::built::TARGET;
 use testkit::container::{CONTAINER, again_in_containers, can_have_containers};
+use testkit::group::Group;
 use testkit::installed::{Installed, USER, as_user};
 use testkit::measured::{COMMAND, FOLDER, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
 use testkit::packed::Runs;
@@ -242,11 +242,14 @@ fn page_faults() {
     on_a_slow_disk("page_faults", "known-fault", &["--pages", "300"]);
 }
 
+/// Requests per second to the slow disk.
+const PER_SECOND: u32 = 400;
+
 fn on_a_slow_disk(test: &str, program: &str, arguments: &[&str]) {
     let Some(bench) = bench(test) else { return };
     let folder = bench.folder().to_str().expect("a path in UTF-8").to_owned();
     let arguments = [arguments, &["--dir", &folder]].concat();
-    match SlowDisk::below(bench.folder()) {
+    match Group::with_slow_disk(bench.folder(), PER_SECOND) {
         Ok(slow) => {
             let within = [on_cpus(ONE_CPU), slow.within()].concat();
             assert_undisturbed(|| {
@@ -273,65 +276,4 @@ fn on_a_slow_disk(test: &str, program: &str, arguments: &[&str]) {
             });
         }
     }
-}
-
-/// A control group whose members get 400 reads and 400 writes a second from a disk; removed at the end.
-struct SlowDisk {
-    group: PathBuf,
-    tasks: PathBuf,
-}
-
-const PER_SECOND: u32 = 400;
-
-impl SlowDisk {
-    fn below(folder: &Path) -> Result<SlowDisk, String> {
-        let disk = whole_disk(folder)?;
-        let version_1 = Path::new("/sys/fs/cgroup/blkio");
-        let version_2 = Path::new("/sys/fs/cgroup");
-        let (parent, tasks, limits) = if version_1.is_dir() {
-            let limit = format!("{disk} {PER_SECOND}");
-            let file = |what: &str| format!("blkio.throttle.{what}_iops_device");
-            (version_1, "tasks", vec![(file("read"), limit.clone()), (file("write"), limit)])
-        } else {
-            let limit = format!("{disk} riops={PER_SECOND} wiops={PER_SECOND}");
-            (version_2, "cgroup.procs", vec![("io.max".to_owned(), limit)])
-        };
-        let group = parent.join(format!("cox-test-{}", std::process::id()));
-        fs::create_dir(&group).map_err(|error| format!("{}: {error}", group.display()))?;
-        let slow = SlowDisk { tasks: group.join(tasks), group };
-        for (file, limit) in limits {
-            let file = slow.group.join(file);
-            // Not created where it is missing: then the controller is not there.
-            let opened = fs::OpenOptions::new().write(true).open(&file);
-            let written = opened.and_then(|mut opened| std::io::Write::write_all(&mut opened, limit.as_bytes()));
-            written.map_err(|error| format!("{}: {error}", file.display()))?;
-        }
-        Ok(slow)
-    }
-
-    /// A command line that starts another one in the group.
-    fn within(&self) -> Vec<String> {
-        let join = "echo $$ > \"$0\" && exec \"$@\"";
-        vec!["sh".into(), "-c".into(), join.into(), self.tasks.display().to_string()]
-    }
-}
-
-impl Drop for SlowDisk {
-    fn drop(&mut self) {
-        // All members have ended; the test's own result matters more than a group that stays.
-        if let Err(error) = fs::remove_dir(&self.group) {
-            eprintln!("{}: {error}", self.group.display());
-        }
-    }
-}
-
-/// `major:minor` of the disk a folder is on: limits are for disks, files are on partitions.
-fn whole_disk(folder: &Path) -> Result<String, String> {
-    let device = fs::metadata(folder).map_err(|error| error.to_string())?.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let known = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    let known = known.canonicalize().map_err(|_| format!("{} is on no disk", folder.display()))?;
-    let disk = if known.join("partition").exists() { known.join("..") } else { known };
-    let number = fs::read_to_string(disk.join("dev")).map_err(|error| error.to_string())?;
-    Ok(number.trim().to_owned())
 }

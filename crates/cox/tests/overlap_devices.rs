@@ -3,16 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use testkit::built::temporary;
+use testkit::group::Group;
 use testkit::overlapped::{Place, WAYS, diagnostics, number, threads_and_ways, with_program};
 use testkit::run::path;
 use testkit::skip::{Need, skip};
 
-/// Where the control group is that makes a disk slow.
-const BLKIO: &str = "/sys/fs/cgroup/blkio";
 /// What `held.c` ends with where the system has no such thing.
 const NOT_HERE: i32 = 77;
 /// What programs end with whose tasks wait for ever.
@@ -110,32 +108,8 @@ fn pages_of_processes_that_have_ended_are_given_again() {
     }
 }
 
-/// A control group that reads few blocks a second of the disk that a file is on.
-struct SlowDisk(PathBuf);
-
-impl SlowDisk {
-    fn of(folder: &Path) -> Result<SlowDisk, String> {
-        let device = fs::metadata(folder).unwrap().dev();
-        let number = |device: u64| format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-        let own = PathBuf::from("/sys/dev/block").join(number(device));
-        // A partition has no queue of its own.
-        let whole = if own.join("partition").exists() { own.join("..") } else { own };
-        let disk = fs::read_to_string(whole.join("dev")).map_err(|_| format!("{} is on no disk", folder.display()))?;
-        let group = Path::new(BLKIO).join(format!("cox-test-{}", std::process::id()));
-        fs::create_dir(&group).map_err(|error| format!("{BLKIO}: {error}"))?;
-        let slow = SlowDisk(group);
-        fs::write(slow.0.join("blkio.throttle.read_iops_device"), format!("{} 20", disk.trim()))
-            .map_err(|error| format!("throttling {}: {error}", disk.trim()))?;
-        Ok(slow)
-    }
-}
-
-impl Drop for SlowDisk {
-    fn drop(&mut self) {
-        // Members have ended.
-        let _ = fs::remove_dir(&self.0);
-    }
-}
+/// Requests per second to the slow disk.
+const REQUESTS: u32 = 20;
 
 #[test]
 fn tasks_run_while_the_whole_team_waits_for_the_disk() {
@@ -143,11 +117,11 @@ fn tasks_run_while_the_whole_team_waits_for_the_disk() {
     let Some(place) = with_program(test, "tests/programs/disk.c", &[]) else { return };
     // Not /tmp, which may be memory.
     let file = tempfile::Builder::new().tempfile_in(temporary()).unwrap();
-    let slow = match SlowDisk::of(&temporary()) {
+    let slow = match Group::with_slow_disk(&temporary(), REQUESTS) {
         Ok(slow) => slow,
         Err(why) => return skip(test, Need::SlowDisk, why),
     };
-    let (file, procs) = (file.path().to_str().unwrap(), slow.0.join("cgroup.procs"));
+    let (file, procs) = (file.path().to_str().unwrap(), slow.tasks());
     for how in ["reads", "faults"] {
         let meanwhile = |way: &str, threads: &str| {
             let output = place.run(way, &[how, file, procs.to_str().unwrap()], threads);

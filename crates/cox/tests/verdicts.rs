@@ -166,9 +166,12 @@ fn page_faults() {
     on_a_slow_disk("page_faults", "known-fault --pages 250 --seconds 0.6", "page_faults");
 }
 
+/// Requests per second to the slow disk.
+const REQUESTS: u32 = 400;
+
 fn on_a_slow_disk(test: &str, line: &str, right: &str) {
     let Some(stage) = Stage::set(test) else { return };
-    match Group::with_slow_disk(stage.folder()) {
+    match Group::with_slow_disk(stage.folder(), REQUESTS) {
         Ok(group) => {
             let mut situation = Situation { group: Some(group), slow_disk: true, ..program(line) };
             situation.program.extend(["--dir".to_owned(), stage.folder().display().to_string()]);

@@ -20,6 +20,7 @@
 
 pub mod audit;
 pub mod bytes;
+pub mod group;
 pub mod memory;
 pub mod native;
 pub mod perf;

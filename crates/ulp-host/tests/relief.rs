@@ -6,10 +6,9 @@ mod place;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 use place::Place;
+use testkit::group::Group;
 use testkit::skip::{Need, skip};
 
 /// Number of page faults.
@@ -37,26 +36,8 @@ fn a_fault_that_can_be_interrupted_goes_home() {
     assert!(with_turns(&text) >= Some(MOST), "{text}{}", place.told());
 }
 
-/// A group of processes whose reads of a device are few per second. Its folder is removed when the value is dropped.
-struct Slow(PathBuf);
-
-impl Slow {
-    /// `None`: the machine has no such groups, or does not let this user make one.
-    fn new(device: u64) -> Option<Slow> {
-        let folder = Path::new("/sys/fs/cgroup/blkio").join(format!("cox-test-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let slow = Slow(folder);
-        let limit = format!("{}:{} 20", libc::major(device), libc::minor(device));
-        fs::write(slow.0.join("blkio.throttle.read_iops_device"), limit).ok()?;
-        Some(slow)
-    }
-}
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
+/// Requests per second to the slow disk.
+const REQUESTS: u32 = 20;
 
 /// Pages of a file are read slowly: the carrier sleeps, and the ULPs that wait for it go home.
 #[test]
@@ -67,16 +48,17 @@ fn who_waits_for_a_carrier_that_reads_a_page_goes_home() {
     let path = place.folder().join("pages");
     fs::write(&path, vec![1; FAULTS as usize * 4096]).unwrap();
     let file = File::open(&path).unwrap();
-    let Some(slow) = Slow::new(file.metadata().unwrap().dev()) else {
-        return skip(test, Need::Cgroup, "reads cannot be slowed down (blkio.throttle of cgroup v1)");
+    let slow = match Group::with_slow_disk(place.folder(), REQUESTS) {
+        Ok(slow) => slow,
+        Err(why) => return skip(test, Need::SlowDisk, why),
     };
     // Their pages must be read again.
     file.sync_all().unwrap();
     // SAFETY: the descriptor is open.
     assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) }, 0);
     let host = place.on_one_cpu(4, &program, &[&FAULTS.to_string(), path.to_str().unwrap()]);
-    let script = "echo $$ >\"$0\"/cgroup.procs && exec \"$@\"";
-    let (output, ends) = place.ended(place.started_by(&["sh", "-c", script, slow.0.to_str().unwrap()], &host));
+    let within = slow.within();
+    let (output, ends) = place.ended(place.started_by(&within.iter().map(String::as_str).collect::<Vec<_>>(), &host));
     assert_eq!(ends, [0; 4], "{}", String::from_utf8_lossy(&output.stderr));
     // Of two neighbouring pages, often only the first one has to be waited for.
     let told = place.told();

@@ -3,7 +3,6 @@
 //! If other programs use the machine, another verdict is right, because they or the hypervisor take the CPUs. So the program and cox run at a higher
 //! priority than all others, and a run that was disturbed is repeated when the machine is quiet.
 
-mod group;
 mod judged;
 mod situation;
 
@@ -14,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use group::Group;
+pub use crate::group::Group;
 pub use judged::Judged;
 pub use situation::Situation;
 

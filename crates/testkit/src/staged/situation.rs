@@ -1,6 +1,6 @@
 //! A situation to stage, and how quiet the machine must be for it.
 
-use super::group::Group;
+use crate::group::Group;
 
 /// Largest share of CPU time that other programs may use: above it, advice rightly mentions them. It is less than the share that is worth a headline,
 /// because time taken on one CPU also makes the threads on other CPUs wait: 4.5 % led to a bound of 1.07×.

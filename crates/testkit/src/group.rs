@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Requests per second to the slow disk, for reads and for writes.
-const REQUESTS: u32 = 400;
-
 /// The kernel's default period of a CPU quota, us.
 const PERIOD_US: u32 = 100_000;
 
@@ -30,13 +27,13 @@ impl Group {
         Group::limited("cpu", &version_1, &[("cpu.max", format!("{quota_us} {PERIOD_US}"))])
     }
 
-    /// Makes a group for whose processes the disk of `folder` is slow.
-    pub fn with_slow_disk(folder: &Path) -> Result<Group, String> {
+    /// Makes a group for whose processes the disk of `folder` is slow: so many requests a second for reads, and as many for writes.
+    pub fn with_slow_disk(folder: &Path, requests: u32) -> Result<Group, String> {
         let disk = disk_of(folder)?;
-        let limit = format!("{disk} {REQUESTS}");
+        let limit = format!("{disk} {requests}");
         let version_1 = ["read", "write"].map(|way| (["blkio.throttle.", way, "_iops_device"].concat(), limit.clone()));
         let version_1 = version_1.each_ref().map(|(file, limit)| (file.as_str(), limit.clone()));
-        Group::limited("blkio", &version_1, &[("io.max", format!("{disk} riops={REQUESTS} wiops={REQUESTS}"))])
+        Group::limited("blkio", &version_1, &[("io.max", format!("{disk} riops={requests} wiops={requests}"))])
     }
 
     /// Makes a group with limits: those of cgroup version 1 if the controller has a version 1 hierarchy, otherwise those of version 2.
@@ -45,7 +42,7 @@ impl Group {
         let own = root.join(controller);
         let (parent, tasks, limits) =
             if own.is_dir() { (own.as_path(), "tasks", version_1) } else { (root, "cgroup.procs", version_2) };
-        let folder = parent.join(format!("cox-verdicts-{}", std::process::id()));
+        let folder = parent.join(format!("cox-test-{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let group = Group { folder, tasks };
         for (file, limit) in limits {
@@ -56,6 +53,12 @@ impl Group {
             written.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(group)
+    }
+
+    /// Returns a command line that starts another one in the group.
+    pub fn within(&self) -> Vec<String> {
+        let join = "echo $$ > \"$0\" && exec \"$@\"";
+        vec!["sh".into(), "-c".into(), join.into(), self.tasks().display().to_string()]
     }
 
     /// Returns the file to which a process ID is written to put that process into the group.
