@@ -9,12 +9,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::carrier::Carrier;
 use super::record::Record;
+use super::thread::{begin, bind, check};
 
 /// How long a sentinel sleeps when it has run: the longer, the less has happened. At most so long while the carrier runs a ULP, and while it does not.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -26,31 +26,19 @@ const STACK_BYTES: usize = 64 << 10;
 /// Starts the sentinel of a carrier. Returns when it stands.
 pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
     let address = carrier as usize;
-    let (ready, is_ready) = mpsc::sync_channel(1);
     let builder = thread::Builder::new().name(format!("sentinel {cpu}")).stack_size(STACK_BYTES);
-    builder.spawn(move || {
-        let is_set_up = set_up(cpu);
-        let failed = is_set_up.is_err();
-        let _ = ready.send(is_set_up);
-        if !failed {
-            // SAFETY: carriers are never freed.
-            unsafe { stand(address as *mut Carrier) }
-        }
-    })?;
-    is_ready.recv().map_err(|_| io::Error::other("a sentinel has ended"))?
+    // SAFETY: carriers are never freed.
+    begin(builder, move || set_up(cpu), move || unsafe { stand(address as *mut Carrier) })
 }
 
 /// Prepares the calling thread.
 fn set_up(cpu: usize) -> io::Result<()> {
-    let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: all structures are valid; each call is for the calling thread.
     unsafe {
         let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(blocked.as_mut_ptr());
         check(libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut()))?;
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))?;
+        bind(cpu)?;
         let parameters = libc::sched_param { sched_priority: 0 };
         check(libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters))
     }

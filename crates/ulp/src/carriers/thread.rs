@@ -43,31 +43,58 @@ pub(super) fn set_task(address: u64) -> io::Result<()> {
 /// Starts a carrier's thread. Returns when it is ready.
 pub(super) fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
     let address = carrier as usize;
-    let (ready, is_ready) = mpsc::sync_channel(1);
     for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal(), relief::SIGNAL]) {
         trap::install(signal);
     }
-    thread::Builder::new().name(format!("carrier {cpu}")).spawn(move || {
-        let carrier = address as *mut Carrier;
-        // SAFETY: the carrier is this thread's alone.
-        let is_set_up = unsafe { set_up(cpu, carrier) };
-        let failed = is_set_up.is_err();
-        let _ = ready.send(is_set_up);
-        drop(ready);
-        if failed {
-            return;
-        }
+    // SAFETY: the carrier is that thread's alone.
+    let set_up = move || unsafe { set_up(cpu, address as *mut Carrier) };
+    let run = move || {
         // SAFETY: the thread is set up as `run` needs it.
         unsafe {
             if arm_dispatch() == 0 {
-                Carrier::run(carrier)
+                Carrier::run(address as *mut Carrier)
             }
         }
         // The probe has worked.
         eprintln!("cox: the kernel refuses syscall user dispatch to a carrier");
         std::process::abort()
+    };
+    begin(thread::Builder::new().name(format!("carrier {cpu}")), set_up, run)
+}
+
+/// Starts a thread, which sets itself up and then runs. Returns when it is set up, or why it is not.
+pub(super) fn begin(
+    builder: thread::Builder,
+    set_up: impl FnOnce() -> io::Result<()> + Send + 'static,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    builder.spawn(move || {
+        let is_set_up = set_up();
+        let failed = is_set_up.is_err();
+        let _ = ready.send(is_set_up);
+        // It may never return.
+        drop(ready);
+        if !failed {
+            run();
+        }
     })?;
-    is_ready.recv().map_err(|_| io::Error::other("a carrier has ended"))?
+    is_ready.recv().map_err(|_| io::Error::other("a thread has ended"))?
+}
+
+/// Binds the calling thread to a CPU.
+pub(super) fn bind(cpu: usize) -> io::Result<()> {
+    // SAFETY: all fields are numbers, and the structure is valid.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))
+    }
+}
+
+/// The result of a function of the C library.
+pub(super) fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The signal of a carrier's ticks.
@@ -80,12 +107,9 @@ fn tick_signal() -> i32 {
 /// # Safety
 /// The carrier must be this thread's alone.
 unsafe fn set_up(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
-    let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    bind(cpu)?;
     // SAFETY: all structures are valid; each call is for the calling thread.
     unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))?;
         let (begin, end) = (*carrier).handlers;
         let stack = libc::stack_t { ss_sp: begin as *mut c_void, ss_flags: 0, ss_size: (end - begin) as usize };
         check(libc::sigaltstack(&raw const stack, ptr::null_mut()))?;
