@@ -4,6 +4,7 @@
 pub mod bpf;
 mod btf;
 mod mapping;
+pub mod noise;
 pub mod observer;
 mod online;
 pub mod perf;

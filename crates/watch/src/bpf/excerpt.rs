@@ -64,13 +64,13 @@ impl Excerpt {
 }
 
 /// The kernel's types: mapped (possible since Linux 6.16), or read into memory.
-enum KernelTypes {
+pub(super) enum KernelTypes {
     Mapped(Mapping),
     Read(Vec<u8>),
 }
 
 impl KernelTypes {
-    fn open() -> io::Result<KernelTypes> {
+    pub(super) fn open() -> io::Result<KernelTypes> {
         let mut file = File::open(KERNEL)?;
         let len = file.metadata()?.len() as usize;
         if let Ok(mapped) = Mapping::new(&file, len, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::POPULATE) {
@@ -81,7 +81,7 @@ impl KernelTypes {
         Ok(KernelTypes::Read(bytes))
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub(super) fn as_slice(&self) -> &[u8] {
         match self {
             // SAFETY: `mapped` stays mapped read-only until self is dropped; the kernel never changes these bytes.
             KernelTypes::Mapped(mapped) => unsafe { std::slice::from_raw_parts(mapped.at::<u8>(0), mapped.bytes()) },

@@ -23,6 +23,7 @@ mod programs;
 mod sampler;
 #[cfg(test)]
 mod tests;
+mod tracepoints;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -44,7 +45,7 @@ pub use composite::{Expectation, expect};
 pub(crate) use libbpf::system;
 pub use libbpf::{CANNOT, unavailable};
 pub(crate) use parts::{PLACES, Part};
-pub use parts::{Parts, Settings, Snapshots};
+pub use parts::{Noise, Parts, Settings, Snapshots};
 pub(crate) use programs::Programs;
 use sampler::FIRST_TURN;
 pub(crate) use sampler::{Sampler, turn_without_rounds};

@@ -1,8 +1,8 @@
-//! The three parts of the BPF object (clocks, snapshots and overlap): their settings, and the BPF programs and maps that each part needs.
+//! The parts of the BPF object (clocks, snapshots, overlap and noise): their settings, and the BPF programs and maps that each part needs.
 
 use std::ffi::OsStr;
 
-use Part::{Clocks, Overlap, Snapshots as Snaps};
+use Part::{Clocks, Noise as Interrupts, Overlap, Snapshots as Snaps};
 use wire::latency::Scope;
 
 use super::libbpf::kernel_casts;
@@ -60,6 +60,17 @@ pub struct Snapshots {
     pub children: bool,
 }
 
+/// Settings of the part that reports what interrupts threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noise {
+    /// Whether child processes of followed processes are followed.
+    pub children: bool,
+    /// Size of the ring for events, bytes. A power of two, and at least a page.
+    pub ring_bytes: u32,
+    /// Tracepoints that are left out although the kernel has them, by name.
+    pub without: Vec<String>,
+}
+
 /// The parts of the BPF object that are loaded. Other parts cost nothing: the verifier removes their code, and their maps are not created.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
@@ -69,6 +80,8 @@ pub struct Parts {
     pub snapshots: Option<Snapshots>,
     /// Overlap: counts of runnable threads, and doorbells that wake standby threads.
     pub overlap: bool,
+    /// Noise: what interrupts threads, and when.
+    pub noise: Option<Noise>,
     /// If set, only threads of this user can be tracked, and threads of other users are not named.
     pub owner: Option<u32>,
 }
@@ -79,6 +92,7 @@ impl Parts {
             Part::Clocks => self.clocks.is_some(),
             Part::Snapshots => self.snapshots.is_some(),
             Part::Overlap => self.overlap,
+            Part::Noise => self.noise.is_some(),
         }
     }
 
@@ -89,6 +103,7 @@ impl Parts {
             Clocks => self.clocks == alone.clocks,
             Snaps => self.snapshots == alone.snapshots,
             Overlap => self.overlap,
+            Interrupts => self.noise == alone.noise,
         };
         fits && self.owner == alone.owner
     }
@@ -108,33 +123,98 @@ impl Parts {
     }
 }
 
-/// A part of the BPF object. The numbers are those of `ENROL_CLOCK`, `ENROL_SNAPSHOT` and `ENROL_OVERLAP` in `threads.bpf.h`.
+/// A part of the BPF object. The numbers are those of `ENROL_CLOCK`, `ENROL_SNAPSHOT`, `ENROL_OVERLAP` and `ENROL_NOISE` in
+/// `threads.bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Clocks = 1,
     Snapshots = 2,
     Overlap = 4,
+    Noise = 8,
 }
 
 /// The programs at tracepoints, and the parts that need them, in the order in which they are attached. The tracepoints of thread creation come before
 /// those of context switches, so that no switch of a tracked thread is missed.
 pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
-    ("on_newtask", &[Clocks, Snaps, Overlap]),
+    ("on_newtask", ALL),
     ("on_wakeup_new", &[Clocks]),
-    ("on_exec", &[Clocks, Snaps, Overlap]),
+    ("on_exec", ALL),
     ("on_waking", &[Clocks, Snaps]),
     ("on_wakeup", &[Overlap]),
-    ("on_migrate", &[Clocks, Overlap]),
-    ("on_switch", &[Clocks, Snaps, Overlap]),
-    ("on_plain_switch", &[Clocks, Snaps, Overlap]),
+    ("on_migrate", &[Clocks, Overlap, Interrupts]),
+    ("on_switch", ALL),
+    ("on_plain_switch", ALL),
 ];
 
-/// The BPF programs that do not run at a tracepoint and that only some parts (clocks, snapshots, overlap) need, with those parts.
-pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 3] =
-    [("on_sample", &[Clocks]), ("dump_clocks", &[Clocks]), ("on_look", &[Snaps])];
+const ALL: &[Part] = &[Clocks, Snaps, Overlap, Interrupts];
 
-/// The BPF maps that only some parts (clocks, snapshots, overlap) need, with those parts.
-pub(super) const MAPS: [(&str, &[Part]); 15] = [
+/// The programs of the noise part, each at a tracepoint of its own: `on_NAME` at NAME. A kernel need not have all of the tracepoints: `csd_*` and `ipi_send_cpu` are new in
+/// 6.4, and the interrupt vectors are those of x86.
+pub(super) const INTERRUPTIONS: [&str; 41] = [
+    "on_local_timer_entry",
+    "on_local_timer_exit",
+    "on_reschedule_entry",
+    "on_reschedule_exit",
+    "on_call_function_entry",
+    "on_call_function_exit",
+    "on_call_function_single_entry",
+    "on_call_function_single_exit",
+    "on_irq_work_entry",
+    "on_irq_work_exit",
+    "on_x86_platform_ipi_entry",
+    "on_x86_platform_ipi_exit",
+    "on_spurious_apic_entry",
+    "on_spurious_apic_exit",
+    "on_error_apic_entry",
+    "on_error_apic_exit",
+    "on_thermal_apic_entry",
+    "on_thermal_apic_exit",
+    "on_threshold_apic_entry",
+    "on_threshold_apic_exit",
+    "on_deferred_error_apic_entry",
+    "on_deferred_error_apic_exit",
+    "on_irq_handler_entry",
+    "on_irq_handler_exit",
+    "on_softirq_entry",
+    "on_softirq_exit",
+    "on_hrtimer_expire_entry",
+    "on_hrtimer_expire_exit",
+    "on_timer_expire_entry",
+    "on_timer_expire_exit",
+    "on_csd_function_entry",
+    "on_csd_function_exit",
+    "on_csd_queue_cpu",
+    "on_ipi_send_cpu",
+    "on_ipi_send_cpumask",
+    "on_workqueue_execute_start",
+    "on_nmi_handler",
+    "on_tlb_flush",
+    "on_tick_stop",
+    "on_page_fault_user",
+    "on_page_fault_kernel",
+];
+
+/// Returns the tracepoint at which a program of [`INTERRUPTIONS`] runs.
+pub(super) fn tracepoint(program: &str) -> &str {
+    program.strip_prefix("on_").unwrap_or(program)
+}
+
+/// Returns the program of the noise part with this name; `None` if it is not one of [`INTERRUPTIONS`].
+pub(super) fn interruption(program: &OsStr) -> Option<&'static str> {
+    INTERRUPTIONS.into_iter().find(|name| program == *name)
+}
+
+/// The BPF programs that do not run at a tracepoint and that only some parts (clocks, snapshots, overlap, noise) need, with those parts.
+pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 5] = [
+    ("on_sample", &[Clocks]),
+    ("dump_clocks", &[Clocks]),
+    ("on_look", &[Snaps]),
+    ("on_minor_fault", &[Interrupts]),
+    ("on_major_fault", &[Interrupts]),
+];
+
+/// The BPF maps that only some parts (clocks, snapshots, overlap, noise) need, with those parts.
+pub(super) const MAPS: [(&str, &[Part]); 17] = [
     ("exited", &[Clocks]),
     ("samples", &[Clocks]),
     ("unlisted", &[Clocks]),
@@ -150,10 +230,11 @@ pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("program_pages", &[Overlap]),
     ("kernel_pages", &[Overlap]),
     ("bells", &[Overlap]),
+    ("noise_events", &[Interrupts]),
+    ("noise_counts", &[Interrupts]),
 ];
 
-/// Returns the parts (clocks, snapshots, overlap) that need the BPF program or map with this name.
+/// Returns the parts (clocks, snapshots, overlap, noise) that need the BPF program or map with this name.
 pub(super) fn needed_by(table: &[(&str, &'static [Part])], name: &OsStr) -> &'static [Part] {
-    const ALL: &[Part] = &[Clocks, Snaps, Overlap];
     table.iter().find(|(named, _)| name == *named).map_or(ALL, |(_, parts)| *parts)
 }

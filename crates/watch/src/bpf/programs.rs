@@ -1,8 +1,8 @@
-//! Loads the BPF object with the parts that a session needs (clocks, snapshots, overlap: `prog/threads.bpf.h`), writes its settings, and reads its
+//! Loads the BPF object with the parts that a session needs (clocks, snapshots, overlap, noise: `prog/threads.bpf.h`), writes its settings, and reads its
 //! state.
 //!
 //! A session with several parts loads one object, so that a context switch calls one program for all of them. Each part has a handle of its own:
-//! `BpfObserver`, `Traced` and `Umt`. A tracepoint is attached as long as a handle needs it.
+//! `BpfObserver`, `Traced`, `Umt` and `Interruptions`. A tracepoint is attached as long as a handle needs it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,7 +19,10 @@ use wire::{Cpu, Gap, MASK_WORDS, MAX_CPUS, TraceEvent, TrackedThreads, What};
 
 use super::excerpt::{Excerpt, Read};
 use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
-use super::parts::{MAPS, PLACES, Part, Parts, Settings, TRACEPOINTS, needed_by};
+use super::parts::{
+    INTERRUPTIONS, MAPS, Noise, PLACES, Part, Parts, Settings, TRACEPOINTS, interruption, needed_by, tracepoint,
+};
+use super::tracepoints;
 use crate::observer::WatchError;
 
 /// The generated skeleton. Only the types of its variables are used, because the skeleton itself requires all maps to be created.
@@ -60,6 +63,8 @@ pub(crate) struct Loaded {
     state: NonNull<types::bss>,
     object: Object,
     parts: Parts,
+    /// The programs of the noise part that are loaded: the kernel has their tracepoints, and the user has not left them out.
+    interruptions: Vec<&'static str>,
 }
 
 // SAFETY: `state` is shared memory that belongs to no thread. It is accessed only by volatile and atomic operations.
@@ -68,7 +73,7 @@ unsafe impl Send for Loaded {}
 // calls pass its descriptors to the kernel.
 unsafe impl Sync for Loaded {}
 
-/// An attached tracepoint, and the parts (clocks, snapshots, overlap) that use it now.
+/// An attached tracepoint, and the parts (clocks, snapshots, overlap, noise) that use it now.
 struct Attached {
     program: &'static str,
     users: Vec<Part>,
@@ -76,7 +81,7 @@ struct Attached {
 }
 
 impl Programs {
-    /// Loads the BPF object with these parts (clocks, snapshots, overlap). No tracepoint is attached yet.
+    /// Loads the BPF object with these parts (clocks, snapshots, overlap, noise). No tracepoint is attached yet.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run them.
@@ -97,13 +102,14 @@ impl Programs {
         }
         let mut open = builder.open_memory(object()).map_err(|e| refused(&e, &quiet))?;
         configure(&mut open, parts, excerpt.as_ref())?;
-        leave_out(&mut open, parts).map_err(|e| refused(&e, &quiet))?;
+        let interruptions = parts.noise.as_ref().map_or_else(Vec::new, present);
+        leave_out(&mut open, parts, &interruptions).map_err(|e| refused(&e, &quiet))?;
         laps::done(Lap::Opening);
         let object = open.load().map_err(|e| refused(&e, &quiet))?;
         laps::done(Lap::Loading);
         let state = variables(&object).ok_or_else(|| unavailable("the BPF object has no variables".into()))?;
         let (attached, walking) = (Mutex::new(Vec::new()), Mutex::new(()));
-        Ok(Programs(Arc::new(Loaded { attached, walking, state, object, parts: parts.clone() })))
+        Ok(Programs(Arc::new(Loaded { attached, walking, state, object, parts: parts.clone(), interruptions })))
     }
 
     /// Returns the settings of the clocks part (accounts of thread time). Fails if the BPF object was loaded without this part.
@@ -118,7 +124,7 @@ impl Programs {
         self.0.parts.owner.is_some()
     }
 
-    /// Attaches the tracepoints that a part (clocks, snapshots or overlap) needs and that no other part has attached.
+    /// Attaches the tracepoints that a part (clocks, snapshots, overlap or noise) needs and that no other part has attached.
     pub(crate) fn attach(&self, part: Part) -> Result<(), WatchError> {
         if part == Part::Clocks {
             // Walks over all tasks without enrolling one: the walk tells the BPF programs the depth of cox's PID namespace before their first event.
@@ -137,7 +143,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches the tracepoints that only this part (clocks, snapshots or overlap) needs. Tracepoints that other parts need stay attached, and their
+    /// Detaches the tracepoints that only this part (clocks, snapshots, overlap or noise) needs. Tracepoints that other parts need stay attached, and their
     /// programs still contain this part's code. The caller must therefore mark the part as ended before the call.
     pub(crate) fn detach(&self, part: Part) {
         lock(&self.0.attached).retain_mut(|attached| {
@@ -156,7 +162,7 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Makes a part (clocks, snapshots or overlap) track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns
+    /// Makes a part (clocks, snapshots, overlap or noise) track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns
     /// how many times the walks found a task that may be tracked. `more` is stored with these tasks: for clocks, flags of the new clock; for overlap,
     /// the number of the process.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
@@ -261,11 +267,34 @@ impl Programs {
         programs.map(|program| recursion_misses(&program)).sum()
     }
 
-    /// Returns the names of the BPF programs that run at tracepoints and that a part (clocks, snapshots or overlap) needs.
+    /// Returns the names of the BPF programs that run at tracepoints and that a part (clocks, snapshots, overlap or noise) needs.
     fn tracepoints_of(&self, part: Part) -> impl Iterator<Item = &'static str> {
         let is_its = move |parts: &[Part], name: &str| parts.contains(&part) && self.0.parts.needs(OsStr::new(name));
-        TRACEPOINTS.into_iter().filter(move |(name, parts)| is_its(parts, name)).map(|(name, _)| name)
+        let interruptions = if part == Part::Noise { &self.0.interruptions[..] } else { &[] };
+        let others = TRACEPOINTS.into_iter().filter(move |(name, parts)| is_its(parts, name)).map(|(name, _)| name);
+        // The switches come last: from the first switch of a followed thread on, its events are complete.
+        interruptions.iter().copied().chain(others)
     }
+
+    /// Returns the tracepoints of the noise part that are not attached: the kernel does not have them, or the user has left them out.
+    pub(crate) fn without(&self) -> Vec<&'static str> {
+        let absent = INTERRUPTIONS.into_iter().filter(|name| !self.0.interruptions.contains(name));
+        absent.map(tracepoint).collect()
+    }
+
+    /// Returns the number of noise events that did not fit into the ring.
+    pub(crate) fn lost_interruptions(&self) -> u64 {
+        // SAFETY: `noise_lost` is an aligned word in a mapping that lives as long as self.
+        let lost = unsafe { AtomicU64::from_ptr(&raw mut (*self.0.state.as_ptr()).noise_lost) };
+        lost.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns the programs of the noise part that can be loaded: those whose tracepoints the kernel has and the user has not left out.
+fn present(noise: &Noise) -> Vec<&'static str> {
+    let existing = tracepoints::existing(INTERRUPTIONS.into_iter().map(tracepoint));
+    let is_left_out = |name: &str| noise.without.iter().any(|out| out == name);
+    INTERRUPTIONS.into_iter().filter(|name| existing.contains(tracepoint(name)) && !is_left_out(tracepoint(name))).collect()
 }
 
 /// Returns the bytes of the BPF object that the build script has compiled.
@@ -293,6 +322,7 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
     config.has_clocks = parts.clocks.is_some();
     config.has_snapshots = parts.snapshots.is_some();
     config.has_overlap = parts.overlap;
+    config.has_noise = parts.noise.is_some();
     config.namespaced = namespace.is_some();
     config.own_namespace = namespace.unwrap_or(0);
     config.owned = parts.owner.is_some();
@@ -322,6 +352,10 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
             };
         }
     }
+    if let Some(noise) = &parts.noise {
+        config.noise_follows_children = noise.children;
+        config.noise_mask_words = MASK_WORDS as u32;
+    }
     if let Some(snapshots) = &parts.snapshots {
         config.snapshots_follow_children = snapshots.children;
         config.places = PLACES as u32;
@@ -335,15 +369,20 @@ fn trace_bytes(settings: &Settings) -> u32 {
     settings.trace_bytes.unwrap_or(4096)
 }
 
-/// Leaves out the BPF programs and maps of the parts (clocks, snapshots, overlap) that are not loaded, and sets the sizes of the ring buffers.
-fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
+/// Leaves out the BPF programs and maps of the parts (clocks, snapshots, overlap, noise) that are not loaded, and sets the sizes of the ring buffers.
+fn leave_out(open: &mut OpenObject, parts: &Parts, interruptions: &[&str]) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
-        let is_needed = parts.needs(program.name());
+        let is_needed = match interruption(program.name()) {
+            Some(name) => interruptions.contains(&name),
+            None => parts.needs(program.name()),
+        };
         program.set_autoload(is_needed);
     }
     for mut map in open.maps_mut() {
         if !parts.any_of(needed_by(&MAPS, map.name())) {
             map.set_autocreate(false)?;
+        } else if let Some(noise) = parts.noise.as_ref().filter(|_| map.name() == "noise_events") {
+            map.set_max_entries(noise.ring_bytes)?;
         } else if let Some(settings) = &parts.clocks {
             match map.name().to_str() {
                 Some("exited") => map.set_max_entries(settings.exited_bytes)?,

@@ -183,6 +183,23 @@ struct task_struct {
 	char comm[16];
 };
 
+/* Noise: functions of timers, of work items, and of requests of other CPUs. */
+struct hrtimer {
+	void *function;
+};
+
+struct timer_list {
+	void *function;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct __call_single_data {
+	void *func;
+};
+
 struct linux_binprm {
 	unsigned int argc;
 	unsigned secureexec : 1;

@@ -7,6 +7,7 @@
  * takes.
  */
 #include "clocks.bpf.h"
+#include "noise.bpf.h"
 #include "overlap.bpf.h"
 #include "samples.bpf.h"
 #include "snapshots.bpf.h"
@@ -30,6 +31,8 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 		overlap_newtask(child, is_thread, creator);
 	if (has_snapshots && (snapshots_follow_children || is_thread))
 		snapshot_newtask(child, parent, creator);
+	if (has_noise && (noise_follows_children || is_thread))
+		noise_newtask(child, creator);
 	if (has_clocks && (clocks_follow_children || is_thread))
 		clock_newtask(child, clock_in(creator));
 	return 0;
@@ -53,6 +56,8 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 		overlap_exec(thread);
 	if (has_snapshots)
 		snapshot_exec(p, bprm, thread);
+	if (has_noise)
+		noise_exec(p, bprm, thread);
 	if (has_clocks)
 		clock_exec(p, bprm, clock_in(thread));
 	return 0;
@@ -92,6 +97,8 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 		return 0;
 	if (has_overlap)
 		overlap_migrate(thread, to);
+	if (has_noise)
+		noise_migrate(p, to, thread);
 	if (has_clocks)
 		clock_migrate(p, to, clock_in(thread));
 	return 0;
@@ -108,8 +115,10 @@ COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, st
 	 * If the clocks part is the only part, the time is not read here: `clock_switch` reads it, and only if it is needed. At a switch between two
 	 * untracked threads it rarely is.
 	 */
-	if (clocks ? has_overlap || has_snapshots : has_snapshots)
+	if (has_noise || (clocks ? has_overlap || has_snapshots : has_snapshots))
 		t = bpf_ktime_get_ns();
+	if (has_noise)
+		noise_switch(preempt, prev, next, out, in, cpu, t);
 	if (has_overlap)
 		overlap_switch(preempt, prev, next, out, in, cpu);
 	if (has_snapshots)
@@ -164,6 +173,8 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		enrol_overlap(p, wanted->more);
 	if (has_snapshots && wanted->part == ENROL_SNAPSHOT)
 		enrol_snapshot(p);
+	if (has_noise && wanted->part == ENROL_NOISE)
+		noise_follow(p);
 	return 0;
 }
 

@@ -2,11 +2,12 @@
 /*
  * The parts of the programs, and what each part keeps of a thread.
  *
- * A loaded object can have any combination of three parts:
+ * A loaded object can have any combination of four parts:
  *
  * - clocks (clocks.bpf.h): accounts of threads, for `cox run`; with a trace (trace.bpf.h) if it is wanted
  * - snapshots (snapshots.bpf.h): the present state of each thread, for a packer
  * - overlap (overlap.bpf.h): how many threads of a process are runnable, and the doorbells of its standbys
+ * - noise (noise.bpf.h): what the kernel does on a CPU instead of running a thread
  *
  * The parts share one program per tracepoint, one storage per thread, and one enrolment walk. The reason is that an event costs mostly the call of a
  * program and the search for the thread's storage. It is known before loading which parts are needed. The verifier removes the other parts as dead
@@ -21,6 +22,7 @@
 const volatile bool has_clocks = false;
 const volatile bool has_snapshots = false;
 const volatile bool has_overlap = false;
+const volatile bool has_noise = false;
 
 /* Clocks and snapshots follow the child processes of tracked processes. Overlap never does: each process has to ask for doorbells itself. */
 const volatile bool clocks_follow_children = true;
@@ -36,12 +38,23 @@ struct cox_monitored {
 	bool runs;   /* whether it is not blocked: it is then counted in `runnable`, and as ready on `cpu` */
 };
 
-/* What each part (clocks, snapshots, overlap) stores about a thread. A part whose fields are all zero does not track the thread. */
+/* What the noise part stores about a thread. */
+struct cox_noise {
+	u64 fault_ns; /* begin of the page fault that the thread is in; 0: none */
+	u64 faults;   /* number of page faults so far */
+	u32 waits_on; /* the CPU for which the thread waits since it was preempted, + 1; 0: it does not */
+	u8 followed;
+	u8 fault; /* enum cox_fault */
+	u16 pad;
+};
+
+/* What each part (clocks, snapshots, overlap, noise) stores about a thread. A part whose fields are all zero does not track the thread. */
 struct cox_thread {
 	struct cox_monitored monitored;
 	u32 place; /* index of its snapshot in the table + 1 */
 	u32 pad;
 	struct cox_clock clock;
+	struct cox_noise noise;
 };
 
 /* Task storage: there is no table to size, and an entry is freed with its thread. */
@@ -64,13 +77,14 @@ COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 }
 
 /*
- * The map `enrol` lists the tasks that the next walk over all tasks enrols, and the part of the programs (clocks, snapshots or overlap) that will
+ * The map `enrol` lists the tasks that the next walk over all tasks enrols, and the part of the programs (clocks, snapshots, overlap or noise) that will
  * track them. Its key is ENROL_PROCESS | tgid for a whole process, or a tid for one thread.
  */
 #define ENROL_PROCESS (1ull << 32)
 #define ENROL_CLOCK 1
 #define ENROL_SNAPSHOT 2
 #define ENROL_OVERLAP 4
+#define ENROL_NOISE 8
 
 struct cox_enrolment {
 	u32 part;

@@ -1,0 +1,184 @@
+//! What the kernel does on a CPU instead of running a followed thread: the events of the noise part (`bpf/prog/noise.bpf.h`), and its counters.
+//!
+//! Life cycle:
+//! 1. [`Interruptions::new`] loads and attaches the programs. Attaching changes kernel code, which interrupts every CPU, so it comes before any
+//!    measurement.
+//! 2. [`Interruptions::follow`] names the threads.
+//! 3. [`Interruptions::drain`] takes the events out of the ring. Nothing wakes the reader: it decides itself when it reads, so that it disturbs no
+//!    CPU that is being measured.
+//! 4. [`Interruptions::counts`] reads what happened on each CPU, for the comparison with the kernel's own counters.
+
+use std::cell::RefCell;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::rc::Rc;
+
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+use wire::noise::{Event, Named, count};
+
+pub use crate::bpf::Noise as Settings;
+use crate::bpf::{Part, Parts, Programs, process_key, system};
+use crate::observer::WatchError;
+use crate::online;
+use crate::perf::event;
+
+/// An event, and the thread that it names if its kind has one.
+pub type Interruption = (Event, Option<Named>);
+
+/// The programs that report what interrupts threads. Dropping this value detaches and frees them.
+pub struct Interruptions {
+    // Field order is drop order: links and readers before the programs and maps they belong to.
+    faults: Vec<Link>,
+    ring: RingBuffer<'static>,
+    events: Rc<RefCell<Vec<Interruption>>>,
+    programs: Programs,
+}
+
+/// What happened on each CPU since the programs were attached: one list of `wire::noise::count::ALL` numbers for each possible CPU.
+pub type Counts = Vec<Vec<u64>>;
+
+impl Interruptions {
+    /// Loads and attaches the programs; no thread is followed yet. With an `owner`, only threads of that user can be followed, and no thread of
+    /// another user is named. `fault_period`: the time of one page fault in this many is measured.
+    ///
+    /// # Errors
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
+    pub fn new(settings: &Settings, owner: Option<u32>, fault_period: u64) -> Result<Interruptions, WatchError> {
+        let parts = Parts { noise: Some(settings.clone()), owner, ..Parts::default() };
+        let programs = Programs::of(Part::Noise, &parts)?;
+        let map = programs.map("noise_events")?;
+        let events = Rc::new(RefCell::new(Vec::new()));
+        let into = Rc::clone(&events);
+        let mut builder = RingBufferBuilder::new();
+        let added = builder.add(&map, move |bytes| {
+            into.borrow_mut().extend(parse(bytes));
+            0
+        });
+        added.map_err(|e| system("mapping the events", e))?;
+        let ring = builder.build().map_err(|e| system("mapping the events", e))?;
+        drop(map);
+        let faults = ends_of_faults(&programs, fault_period)?;
+        programs.attach(Part::Noise)?;
+        Ok(Interruptions { faults, ring, events, programs })
+    }
+
+    /// Follows all threads of a process, and those that they create from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn follow(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.programs.enrol(Part::Noise, &[process_key(pid)], 0).map(drop)
+    }
+
+    /// Follows single threads.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError> {
+        let keys: Vec<u64> = tids.iter().copied().map(u64::from).collect();
+        self.programs.enrol(Part::Noise, &keys, 0).map(drop)
+    }
+
+    /// Returns the events that have arrived since the last call. They are in order of time for each CPU, but not across CPUs.
+    ///
+    /// # Errors
+    /// If the ring cannot be read.
+    pub fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
+        self.ring.consume().map_err(|e| system("reading the events", e))?;
+        Ok(self.events.take())
+    }
+
+    /// Returns the number of events that did not fit into the ring.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.programs.lost_interruptions()
+    }
+
+    /// Returns the tracepoints that are not attached, by name: the kernel does not have them, or the user has left them out.
+    #[must_use]
+    pub fn without(&self) -> Vec<&'static str> {
+        self.programs.without()
+    }
+
+    /// Reads what has happened on each CPU so far.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn counts(&self) -> Result<Counts, WatchError> {
+        let map = self.programs.map("noise_counts")?;
+        let mut counts: Counts = Vec::new();
+        for index in 0..count::ALL as u32 {
+            let of_cpus = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
+            let of_cpus = of_cpus.map_err(|e| system("reading counters", e))?.unwrap_or_default();
+            counts.resize_with(of_cpus.len(), || vec![0; count::ALL]);
+            for (cpu, bytes) in of_cpus.iter().enumerate() {
+                counts[cpu][index as usize] = bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Detaches the programs. Events that are in the ring can still be read.
+    pub fn end(&mut self) {
+        self.faults.clear();
+        self.programs.detach(Part::Noise);
+    }
+}
+
+impl Drop for Interruptions {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Splits a record of the ring into its event and the thread that it names.
+fn parse(bytes: &[u8]) -> Option<Interruption> {
+    let (event, rest) = bytes.split_at_checked(size_of::<Event>())?;
+    let named = rest.get(..size_of::<Named>()).map(bytemuck::pod_read_unaligned);
+    Some((bytemuck::pod_read_unaligned(event), named))
+}
+
+/// Attaches the programs that run when the kernel has handled a page fault, on every CPU. The kernel counts faults for perf at that moment.
+fn ends_of_faults(programs: &Programs, period: u64) -> Result<Vec<Link>, WatchError> {
+    let mut links = Vec::new();
+    for (name, counter) in
+        [("on_minor_fault", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("on_major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
+    {
+        let program = programs.program(name)?;
+        for cpu in online::cpus()? {
+            let mut attr = perf_event_attr {
+                type_: PERF_TYPE_SOFTWARE,
+                size: size_of::<perf_event_attr>() as u32,
+                config: counter.into(),
+                ..Default::default()
+            };
+            attr.__bindgen_anon_1.sample_period = period;
+            let of_cpu = || format!("counting the page faults of CPU {cpu}");
+            let event = event::open(attr, None, Some(cpu)).map_err(|source| WatchError::system(of_cpu(), source))?;
+            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| system(&of_cpu(), e))?;
+            // From here on the link owns the descriptor.
+            let _ = event.into_raw_fd();
+            links.push(link);
+        }
+    }
+    Ok(links)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::noise::kind;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_an_event_with_or_without_a_name() {
+        let event = Event { t_ns: 7, kind: kind::SWITCH, ..Event::default() };
+        let named = Named { comm: *b"inject-rt\0\0\0\0\0\0\0", tgid: 3, call: -1 };
+        let whole = [bytemuck::bytes_of(&event), bytemuck::bytes_of(&named)].concat();
+        assert_eq!(parse(&whole), Some((event, Some(named))));
+        assert_eq!(parse(&whole[..32]), Some((event, None)));
+        assert_eq!(parse(&whole[..31]), None);
+    }
+}
