@@ -9,6 +9,7 @@
 //! | `begin` (macro) | the first instructions of a process that shares memory with its parent |
 //! | [`Context`], `contexts` (macro) | switching between the contexts of programs in user space |
 //! | [`redirections`](mod@redirections) | places that call mmap(2), and the code to which such calls are redirected |
+//! | [`measuring`] | the counter of the clock, and loops that measure noise |
 //! | [`frame`] | what the kernel saves of a program when a signal handler runs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
@@ -18,6 +19,7 @@
 mod alternate;
 pub mod clock;
 pub mod laps;
+pub mod measuring;
 pub mod redirections;
 #[cfg(feature = "machine-code")]
 pub mod wait_loop;

@@ -18,6 +18,8 @@
 //! | [`limits`] | how many CPUs a process can really use |
 //! | [`host`] | name, boot, kernel and CPU model; which container this is |
 //! | [`hypervisor`] | whether this machine is a guest |
+//! | [`interrupts`] | interrupts and softirqs, as the kernel counts them on each CPU |
+//! | [`kernel_symbols`] | names of the kernel's functions |
 //! | [`tracepoints`] | layouts of the scheduler's events |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
 
@@ -31,6 +33,8 @@ mod error;
 pub mod features;
 pub mod host;
 pub mod hypervisor;
+pub mod interrupts;
+pub mod kernel_symbols;
 pub mod limits;
 pub mod namespace;
 pub mod openmp;

@@ -8,6 +8,7 @@ pub mod contexts;
 #[macro_use]
 mod entries;
 pub mod frame;
+pub mod measuring;
 #[macro_use]
 pub mod redirections;
 

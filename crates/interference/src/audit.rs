@@ -1,0 +1,126 @@
+//! Are the events complete? Compares what the BPF programs counted on a CPU with the kernel's own counters, over the same time.
+//!
+//! Each row of /proc/interrupts and /proc/softirqs is one source. A row agrees if the two counts differ by at most [`SLACK`] or [`SHARE`]: the two
+//! readings are some microseconds apart. A source that has a row and no tracepoint is not seen: if it interrupted the CPU during the window, a
+//! detour without an event may be its doing.
+
+use wire::noise::{Vector, count};
+
+/// Largest difference of two counts that agree.
+pub const SLACK: u64 = 3;
+/// Largest difference of two counts that agree, as a share of the kernel's count.
+pub const SHARE: f64 = 0.005;
+
+/// One of the kernel's counters on one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The row's name: the number of a device interrupt, or letters.
+    pub name: String,
+    /// How much the counter has grown.
+    pub count: u64,
+    /// Number of handlers that one interrupt calls: devices that share it.
+    pub handlers: u64,
+}
+
+/// The comparison of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The row's name.
+    pub name: String,
+    /// The kernel's count.
+    pub kernel: u64,
+    /// The count of the BPF programs; `None`: no tracepoint reports this source.
+    pub seen: Option<u64>,
+}
+
+impl Compared {
+    /// Returns whether the counts agree. A source without a tracepoint agrees if it did nothing.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        let seen = self.seen.unwrap_or(0);
+        let difference = self.kernel.abs_diff(seen);
+        difference <= if self.seen.is_some() { SLACK } else { 0 } || (difference as f64) <= self.kernel as f64 * SHARE
+    }
+}
+
+/// Which vectors a row of /proc/interrupts counts; `None` if the row is not about a vector with a tracepoint.
+fn vectors(row: &str) -> Option<&'static [Vector]> {
+    Some(match row {
+        "LOC" => &[Vector::LocalTimer],
+        "RES" => &[Vector::Reschedule],
+        "CAL" => &[Vector::CallFunction, Vector::CallFunctionSingle],
+        "IWI" => &[Vector::IrqWork],
+        "PLT" => &[Vector::PlatformIpi],
+        "SPU" => &[Vector::Spurious],
+        "TRM" => &[Vector::Thermal],
+        "THR" => &[Vector::Threshold],
+        "DFR" => &[Vector::DeferredError],
+        _ => return None,
+    })
+}
+
+/// Rows that are part of another one or are no interruptions: `TLB` is part of `CAL`, `PMI` of `NMI`; `MCP` counts polls in a timer's function;
+/// `RTR` retries of reading a register; `ERR` and `MIS` are of the whole machine.
+const PARTS: [&str; 6] = ["TLB", "PMI", "MCP", "RTR", "ERR", "MIS"];
+
+/// Compares the counters of /proc/interrupts on one CPU. `seen` has the numbers of the BPF programs, by `wire::noise::count`. `attached` says whether
+/// the tracepoint with this name reports.
+#[must_use]
+pub fn interrupts(kernel: &[Counter], seen: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
+    let of = |index: usize| seen.get(index).copied().unwrap_or(0);
+    let compared = |counter: &Counter| {
+        let seen = if let Ok(number) = counter.name.parse::<usize>() {
+            let index = count::IRQS + number;
+            (index < count::ALL && attached("irq_handler_entry")).then(|| of(index) / counter.handlers.max(1))
+        } else if counter.name == "NMI" {
+            // Each interrupt calls at least one handler, usually several.
+            attached("nmi_handler").then(|| of(count::NMIS).min(counter.count))
+        } else {
+            let vectors = vectors(&counter.name)?.iter().filter(|vector| attached(entry(**vector)));
+            let counts: Vec<u64> = vectors.map(|vector| of(count::VECTORS + *vector as usize)).collect();
+            (!counts.is_empty()).then(|| counts.iter().sum())
+        };
+        Some(Compared { name: counter.name.clone(), kernel: counter.count, seen })
+    };
+    let unseen =
+        |counter: &Counter| Compared { name: counter.name.clone(), kernel: counter.count, seen: None };
+    let rows = kernel.iter().filter(|counter| !PARTS.contains(&counter.name.as_str()));
+    rows.map(|counter| compared(counter).unwrap_or_else(|| unseen(counter))).collect()
+}
+
+/// Compares the counters of /proc/softirqs on one CPU, in the order of the softirqs' numbers.
+#[must_use]
+pub fn softirqs(kernel: &[Counter], seen: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
+    let compared = |(number, counter): (usize, &Counter)| {
+        let seen = attached("softirq_entry").then(|| seen.get(count::SOFTIRQS + number).copied().unwrap_or(0));
+        Compared { name: counter.name.clone(), kernel: counter.count, seen }
+    };
+    kernel.iter().enumerate().map(compared).collect()
+}
+
+/// Returns the name of the tracepoint at which an interrupt vector begins.
+#[must_use]
+pub fn entry(vector: Vector) -> &'static str {
+    match vector {
+        Vector::LocalTimer => "local_timer_entry",
+        Vector::Reschedule => "reschedule_entry",
+        Vector::CallFunction => "call_function_entry",
+        Vector::CallFunctionSingle => "call_function_single_entry",
+        Vector::IrqWork => "irq_work_entry",
+        Vector::PlatformIpi => "x86_platform_ipi_entry",
+        Vector::Spurious => "spurious_apic_entry",
+        Vector::Error => "error_apic_entry",
+        Vector::Thermal => "thermal_apic_entry",
+        Vector::Threshold => "threshold_apic_entry",
+        Vector::DeferredError => "deferred_error_apic_entry",
+    }
+}
+
+/// Returns what the kernel counted and no event told, as `n × ROW`, the most frequent first. Empty if all rows agree.
+#[must_use]
+pub fn not_seen(compared: &[Compared]) -> Vec<String> {
+    let mut rows: Vec<&Compared> = compared.iter().filter(|row| !row.agrees()).collect();
+    let missing = |row: &Compared| row.kernel.abs_diff(row.seen.unwrap_or(0));
+    rows.sort_by_key(|row| std::cmp::Reverse(missing(row)));
+    rows.iter().map(|row| format!("{} × {}", missing(row), row.name)).collect()
+}

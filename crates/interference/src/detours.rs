@@ -1,0 +1,63 @@
+//! What caused each detour of a measuring loop.
+//!
+//! A detour is a gap between two readings of the clock in a loop that does nothing else. It is *caused* if an event of the kernel lies in it. The
+//! events cover only a part of it: entering and leaving the kernel is outside the tracepoints. A detour without an event happened *outside this
+//! kernel* (hypervisor, firmware), provided that the events are complete; otherwise its cause is *unknown*.
+
+use std::collections::BTreeMap;
+
+use crate::cause::CauseId;
+use crate::intervals::Interval;
+
+/// A detour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// Begin, ns on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// Length, ns.
+    pub length_ns: u64,
+}
+
+/// What a detour is charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The kernel did something during the detour.
+    Caused {
+        /// The cause with the most net time in the detour.
+        cause: CauseId,
+        /// Net time of all causes in the detour, ns. The rest is entering and leaving the kernel, and what the tracepoints do not cover.
+        inside_ns: u64,
+    },
+    /// No event of the kernel lies in the detour.
+    NoEvent,
+}
+
+/// Largest time, ns, by which the loop's clock and the events' clock may differ.
+pub const TOLERANCE_NS: u64 = 200;
+
+/// Finds the cause of each detour of a thread. `detours` are sorted and do not overlap; `intervals` are of the same thread, in any order.
+#[must_use]
+pub fn findings(detours: &[Detour], intervals: &[Interval]) -> Vec<Finding> {
+    let mut intervals: Vec<&Interval> = intervals.iter().collect();
+    intervals.sort_by_key(|interval| interval.span.begin_ns);
+    // The longest interval limits how far back an interval can begin that still lies in a detour.
+    let longest = intervals.iter().map(|i| i.span.end_ns.saturating_sub(i.span.begin_ns)).max().unwrap_or(0);
+    let mut first = 0;
+    let finding = |detour: &Detour| {
+        let begin = detour.start_ns.saturating_sub(TOLERANCE_NS);
+        let end = detour.start_ns + detour.length_ns + TOLERANCE_NS;
+        while intervals.get(first).is_some_and(|i| i.span.begin_ns + longest < begin) {
+            first += 1;
+        }
+        let near = intervals[first..].iter().take_while(|i| i.span.begin_ns <= end);
+        let mut by_cause: BTreeMap<CauseId, u64> = BTreeMap::new();
+        for interval in near.filter(|i| i.span.end_ns >= begin) {
+            // An interval that is longer than the detour cannot lie in it as a whole.
+            *by_cause.entry(interval.cause).or_default() += interval.span.inside_ns.min(detour.length_ns);
+        }
+        let inside_ns = by_cause.values().sum::<u64>().min(detour.length_ns);
+        let largest = by_cause.iter().max_by_key(|(cause, ns)| (**ns, std::cmp::Reverse(**cause)));
+        largest.map_or(Finding::NoEvent, |(cause, _)| Finding::Caused { cause: *cause, inside_ns })
+    };
+    detours.iter().map(finding).collect()
+}
