@@ -109,6 +109,12 @@ pub const ROOMS: &[Room] = &[
         ),
         pure: false,
     },
+    Room {
+        name: "noise",
+        floor: "engines",
+        uses: these(&["arch", "interference", "ledger", "machine", "session", "watch", "wire"], &[]),
+        pure: false,
+    },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },
     Room { name: "tasks", floor: "engines", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room {

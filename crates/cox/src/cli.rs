@@ -19,6 +19,7 @@ mod cpus;
 mod report;
 mod simulate;
 mod traces;
+mod noise;
 mod ulp;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub use cpus::Cpus;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
+pub use noise::{LoopChoice, Noise, WorkChoice};
 pub use ulp::{Ulp, UlpVerb};
 
 /// Name of the argument for the program and its arguments. Commands that run a program have this argument; other
@@ -63,6 +65,8 @@ pub enum Verb {
     Pack(Box<Pack>),
     /// Predict how long a program takes on fewer CPUs, with fewer threads or packed, or try these ways
     Advise(Advise),
+    /// Measure what a thread that computes loses on each CPU, and to what
+    Noise(Noise),
     /// Run many copies of a program in one address space
     Ulp(Ulp),
     /// Check whether a program can run as a user-level process, and what else cox can do for it
@@ -113,6 +117,8 @@ pub enum SchemaOf {
     Advise,
     /// `cox compare --json`
     Compare,
+    /// `cox noise --json`
+    Noise,
     /// `cox ulp --json`
     Ulp,
 }

@@ -46,6 +46,7 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
         clocks: observes.then(settings).flatten(),
         snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
         overlap: matches!(options.overlap, Some(overlap::Backend::Auto | overlap::Backend::Bpf)),
+        noise: None,
         owner: None,
     }))
 }

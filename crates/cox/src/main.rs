@@ -49,6 +49,7 @@ fn main() -> ExitCode {
             Some(PackVerb::Set(wanted)) => verbs::pack::set(wanted),
             None => verbs::pack::pack(&options),
         },
+        Verb::Noise(options) => verbs::noise::noise(&options),
         Verb::Ulp(options) => match &options.what {
             Some(UlpVerb::Ps) => verbs::ulp_ps::ps(),
             None => verbs::ulp::ulp(&options),

@@ -166,6 +166,7 @@ const RELATED: &[(&str, &[&str])] = &[
     ("report", &["cox-run(1)", "cox-compare(1)", "cox-explain(1)", "perf-sched(1)", "perf-script(1)"]),
     ("compare", &["cox-run(1)", "cox-report(1)"]),
     ("pack", &["cox-advise(1)", "cox-run(1)", "cox-changes(1)", "cox-observe(8)", "taskset(1)"]),
+    ("noise", &["cox-run(1)", "cox-doctor(1)", "rtla-osnoise(1)", "oslat(8)"]),
     ("ulp", &["cox-check(1)", "cox-run(1)", "cox-pack(1)"]),
     ("check", &["cox-ulp(1)", "cox-run(1)"]),
     ("advise", &["cox-pack(1)", "cox-run(1)", "taskset(1)"]),

@@ -19,7 +19,7 @@ pub struct Detour {
 }
 
 /// What a detour is charged to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The kernel did something during the detour.
     Caused {
@@ -27,6 +27,8 @@ pub enum Finding {
         cause: CauseId,
         /// Net time of all causes in the detour, ns. The rest is entering and leaving the kernel, and what the tracepoints do not cover.
         inside_ns: u64,
+        /// The time that each cause is charged with, ns; together, the length of the detour. The cause with the most net time also bears the rest.
+        charged: Vec<(CauseId, u64)>,
     },
     /// No event of the kernel lies in the detour.
     NoEvent,
@@ -55,9 +57,21 @@ pub fn findings(detours: &[Detour], intervals: &[Interval]) -> Vec<Finding> {
             // An interval that is longer than the detour cannot lie in it as a whole.
             *by_cause.entry(interval.cause).or_default() += interval.span.inside_ns.min(detour.length_ns);
         }
-        let inside_ns = by_cause.values().sum::<u64>().min(detour.length_ns);
-        let largest = by_cause.iter().max_by_key(|(cause, ns)| (**ns, std::cmp::Reverse(**cause)));
-        largest.map_or(Finding::NoEvent, |(cause, _)| Finding::Caused { cause: *cause, inside_ns })
+        charge(&by_cause, detour.length_ns)
     };
     detours.iter().map(finding).collect()
+}
+
+/// Divides a detour among the causes that lie in it.
+fn charge(by_cause: &BTreeMap<CauseId, u64>, length_ns: u64) -> Finding {
+    let largest = by_cause.iter().max_by_key(|(cause, ns)| (**ns, std::cmp::Reverse(**cause)));
+    let Some((&cause, _)) = largest else { return Finding::NoEvent };
+    let sum_ns: u64 = by_cause.values().sum();
+    let inside_ns = sum_ns.min(length_ns);
+    // Intervals that only touch the detour may be longer than it together.
+    let part = |ns: u64| if sum_ns > length_ns { (u128::from(ns) * u128::from(length_ns) / u128::from(sum_ns)) as u64 } else { ns };
+    let mut charged: Vec<(CauseId, u64)> = by_cause.iter().map(|(of, ns)| (*of, part(*ns))).collect();
+    let rest_ns = length_ns - charged.iter().map(|(_, ns)| ns).sum::<u64>();
+    charged.iter_mut().filter(|(of, _)| *of == cause).for_each(|(_, ns)| *ns += rest_ns);
+    Finding::Caused { cause, inside_ns, charged }
 }

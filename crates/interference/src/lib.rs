@@ -9,6 +9,7 @@
 //! 4. [`detours`]: detours of a measuring loop and intervals → what caused each detour.
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
 //!    caused outside this kernel.
+//! 6. [`describe`]: causes in words, and what silences them.
 //!
 //! The time of a cause is *net*: without what interrupted it in turn. A timer's interrupt that ran for 10 µs, of which the network's interrupt took
 //! 4 µs, has 6 µs. So the sum over all causes counts no time twice.
@@ -18,6 +19,7 @@ pub mod account;
 pub mod audit;
 pub mod cause;
 mod contexts;
+pub mod describe;
 pub mod detours;
 pub mod intervals;
 mod senders;

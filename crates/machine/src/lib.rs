@@ -18,6 +18,7 @@
 //! | [`limits`] | how many CPUs a process can really use |
 //! | [`host`] | name, boot, kernel and CPU model; which container this is |
 //! | [`hypervisor`] | whether this machine is a guest |
+//! | [`clock_source`] | whether the CPUs' counters are clocks |
 //! | [`interrupts`] | interrupts and softirqs, as the kernel counts them on each CPU |
 //! | [`kernel_symbols`] | names of the kernel's functions |
 //! | [`tracepoints`] | layouts of the scheduler's events |
@@ -27,6 +28,7 @@
 
 pub mod busy;
 pub mod cgroup;
+pub mod clock_source;
 mod cpuinfo;
 pub mod cpulist;
 mod error;

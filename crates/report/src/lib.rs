@@ -19,6 +19,7 @@ pub mod heat;
 pub mod html;
 pub mod json;
 mod markup;
+pub mod noise;
 pub mod overlap;
 pub mod pack;
 pub mod reading;

@@ -24,6 +24,8 @@ pub(crate) struct Column {
 pub(crate) struct Table<'s> {
     style: &'s Style,
     pub columns: Vec<Column>,
+    /// Names are cut to this many columns.
+    widest_name: usize,
 }
 
 const INDENT: usize = 2;
@@ -35,14 +37,20 @@ const NARROWEST_NAME: usize = 10;
 
 impl<'s> Table<'s> {
     pub(crate) fn new(style: &'s Style) -> Table<'s> {
-        Table { style, columns: Vec::new() }
+        Table { style, columns: Vec::new(), widest_name: WIDEST_NAME }
+    }
+
+    /// Cuts names to `columns` columns instead of [`WIDEST_NAME`].
+    pub(crate) fn with_names_of(mut self, columns: usize) -> Table<'s> {
+        self.widest_name = columns;
+        self
     }
 
     /// Adds a column. `spare` is its place in the order of dropping: the largest is dropped first, and 0 never.
     pub(crate) fn column(&mut self, heading: &str, align: Align, spare: u8, cells: impl IntoIterator<Item = String>) {
         let fit = |text: String| {
             let clean = self.style.clean(&text);
-            if align == Align::Left { shortened(&clean, WIDEST_NAME, &self.style.clean("…")) } else { clean }
+            if align == Align::Left { shortened(&clean, self.widest_name, &self.style.clean("…")) } else { clean }
         };
         let cells = cells.into_iter().map(fit).collect();
         self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });

@@ -4,6 +4,7 @@ pub mod changes;
 pub mod doctor;
 pub mod document;
 pub mod moves;
+pub mod noise;
 pub mod run;
 pub mod traces;
 
@@ -44,6 +45,11 @@ pub fn style(output: &Output, all_threads: bool) -> Style {
         all_threads,
         width: Style::default().width.min(columns.unwrap_or(usize::MAX)),
     }
+}
+
+/// Returns the style for text on stdout.
+pub fn style_of_stdout() -> Style {
+    style(&Output::Stdout, false)
 }
 
 /// Returns the width of the stream's terminal in columns: `None` if the stream is not a terminal, `usize::MAX` if the terminal does not know its

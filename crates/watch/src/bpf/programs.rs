@@ -393,8 +393,8 @@ fn leave_out(open: &mut OpenObject, parts: &Parts, interruptions: &[&str]) -> li
                 }
                 _ => {}
             }
-        } else if map.name() == "enrol" {
-            // Without clocks, one entry is enough, because the other parts enrol one process at a time. A small map is created faster: the kernel
+        } else if map.name() == "enrol" && parts.noise.is_none() {
+            // Without clocks and noise, one entry is enough, because the other parts enrol one process at a time. A small map is created faster: the kernel
             // clears 16 bytes for each entry.
             map.set_max_entries(1)?;
         }

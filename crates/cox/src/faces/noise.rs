@@ -1,0 +1,248 @@
+//! The section of the noise engine as a document: names for causes, and sums.
+
+use std::collections::BTreeMap;
+
+use interference::audit::Compared;
+use interference::describe::{self, Names};
+use interference::detours::{Detour, Finding};
+use interference::{Cause, CauseId};
+use machine::interrupts;
+use machine::kernel_symbols::KernelSymbols;
+use machine::topology::Topology;
+use machine::Root;
+use noise::findings::OfCpu;
+use noise::{Loop, Measured, Work};
+use report::noise as doc;
+use session::provenance;
+use syscalls::Sysno;
+
+/// A detour of at least this length is above the second threshold, ns. Counts above 10 µs vary by some percent between measurements; those above
+/// 200 ns vary threefold.
+const COARSE_NS: u64 = 10_000;
+
+/// Returns the document.
+pub fn document(measured: &Measured) -> doc::NoiseReport {
+    let names = KernelNames::read();
+    let found = &measured.found;
+    let begin_ns = found.cpus.iter().map(|cpu| cpu.window_ns.0).min().unwrap_or(0);
+    let mut causes: Vec<doc::Cause> = found.causes.all().iter().map(|cause| names.cause(cause)).collect();
+    let special = |name: &str, class: &str| doc::Cause {
+        name: name.to_owned(),
+        class: class.to_owned(),
+        knob: None,
+        call_site: None,
+    };
+    let outside = causes.len() as u32;
+    causes.push(special("outside this kernel", "outside"));
+    causes.push(special("unknown", "unknown"));
+    let is_complete = measured.blind.is_none() && measured.lost == 0;
+    let of_cpu = |cpu: &OfCpu| Cpu { measured, cpu, begin_ns, outside, is_complete }.document();
+    let cpus = found.cpus.iter().map(of_cpu).collect();
+    let both = |of: fn(&noise::counters::Thread) -> u64| found.threads.as_ref().map(|(kernel, seen)| [of(kernel), of(seen)]);
+    let plan = &measured.plan;
+    let (measuring, work, quantum) = match plan.measuring {
+        Loop::Detour => ("detour", None, None),
+        Loop::Fwq(work, quantum) => ("fwq", Some(work), Some(quantum)),
+        Loop::Ftq(quantum) => ("ftq", Some(Work::Integer), Some(quantum)),
+        Loop::Bsp(quantum) => ("bsp", Some(Work::Integer), Some(quantum)),
+    };
+    let work = work.map(|work| match work {
+        Work::Integer => "integer".to_owned(),
+        Work::Fma => "fma".to_owned(),
+        Work::Streaming => "streaming".to_owned(),
+    });
+    doc::NoiseReport {
+        schema_version: doc::SCHEMA_VERSION,
+        cox_version: env!("CARGO_PKG_VERSION").to_owned(),
+        provenance: provenance::here("cox", None),
+        measurement: doc::Measurement {
+            measuring: measuring.to_owned(),
+            work,
+            quantum_ns: quantum.map(|quantum| quantum.as_nanos() as u64),
+            pinned: plan.pinned,
+            length_ns: plan.length.as_nanos() as u64,
+            threshold_ns: measured.threshold_ns,
+            coarse_threshold_ns: COARSE_NS,
+            smallest_gap_ns: measured.smallest_gap_ns,
+            begin_ns,
+            online_cpus: Topology::read_online(&Root::live()).map_or(0, |online| online.len() as u32),
+        },
+        clock: doc::Clock {
+            source: measured.clock_source.clone(),
+            ticks_per_us: measured.clock.ticks_per_ns() * 1e3,
+            error_ppm: measured.clock.error_ppm(),
+        },
+        events: doc::Events {
+            blind: measured.blind.clone(),
+            count: measured.events,
+            lost: measured.lost,
+            without: measured.without.clone(),
+            switches: both(|thread| thread.switches),
+            page_faults: both(|thread| thread.faults),
+        },
+        causes,
+        cpus,
+    }
+}
+
+/// The names of the running kernel.
+struct KernelNames {
+    symbols: KernelSymbols,
+    devices: BTreeMap<u32, String>,
+}
+
+impl KernelNames {
+    fn read() -> KernelNames {
+        let root = Root::live();
+        let devices = |row: &interrupts::Row| Some((row.name.parse().ok()?, row.devices().join(", ")));
+        let rows = interrupts::interrupts(&root).unwrap_or_default();
+        KernelNames {
+            symbols: KernelSymbols::read(&root).unwrap_or_default(),
+            devices: rows.iter().filter_map(devices).filter(|(_, names): &(u32, String)| !names.is_empty()).collect(),
+        }
+    }
+
+    fn cause(&self, cause: &Cause) -> doc::Cause {
+        let place = match cause {
+            Cause::Call { sender: Some(sender), .. } | Cause::Reschedule { sender: Some(sender) } => Some(sender.place),
+            _ => None,
+        };
+        doc::Cause {
+            name: describe::name(cause, self),
+            class: describe::class(cause, self).to_owned(),
+            knob: describe::knob(cause, self),
+            call_site: place.map(|place| self.function(place).unwrap_or_else(|| format!("{place:#x}"))),
+        }
+    }
+}
+
+impl Names for KernelNames {
+    fn function(&self, address: u64) -> Option<String> {
+        self.symbols.name(address).map(str::to_owned)
+    }
+
+    fn devices(&self, irq: u32) -> Option<String> {
+        self.devices.get(&irq).cloned()
+    }
+
+    fn call(&self, number: u32) -> Option<String> {
+        Sysno::new(number as usize).map(|call| call.name().to_owned())
+    }
+}
+
+/// What is needed for the figures of one CPU.
+struct Cpu<'m> {
+    measured: &'m Measured,
+    cpu: &'m OfCpu,
+    begin_ns: u64,
+    /// Index of the cause `outside`; that of `unknown` follows.
+    outside: u32,
+    /// Whether the events are complete, apart from the CPU's audit.
+    is_complete: bool,
+}
+
+impl Cpu<'_> {
+    fn document(&self) -> doc::Cpu {
+        let (cpu, clock) = (self.cpu, &self.measured.clock);
+        let series = &cpu.series;
+        let check = check(cpu.interrupts.iter().chain(&cpu.softirqs));
+        // A detour without an event is outside this kernel only if the kernel's counters agree with the events.
+        let no_event = if self.is_complete && check.is_complete() { self.outside } else { self.outside + 1 };
+        let has_work = !matches!(self.measured.plan.measuring, Loop::Detour);
+        let quiet_ns = has_work.then(|| clock.length_ns(series.watched.smallest));
+        let excess = |detour: &Detour| detour.length_ns.saturating_sub(quiet_ns.unwrap_or(0));
+        let above = |threshold: u64| {
+            let listed = cpu.detours.iter().map(excess).filter(|ns| *ns >= threshold);
+            listed.fold(doc::Above::default(), |sum, ns| doc::Above {
+                count: sum.count + 1,
+                stolen_ns: sum.stolen_ns + ns,
+                longest_ns: sum.longest_ns.max(ns),
+            })
+        };
+        let listed = above(0);
+        let fine =
+            doc::Above { count: series.detours, stolen_ns: clock.length_ns(series.stolen), longest_ns: listed.longest_ns };
+        let charges = self.charges(no_event, &excess);
+        let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 { charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum() };
+        let told = self.measured.blind.is_none();
+        let detours = cpu.detours.iter().zip(&charges).map(|(detour, charged)| {
+            let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
+            (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
+        });
+        doc::Cpu {
+            cpu: cpu.cpu,
+            tid: cpu.tid,
+            begin_ns: cpu.window_ns.0.saturating_sub(self.begin_ns),
+            length_ns: cpu.window_ns.1.saturating_sub(cpu.window_ns.0),
+            readings: series.watched.readings,
+            quiet_ns,
+            step_ns: (!series.compute.is_empty()).then(|| {
+                let sum: u64 = series.samples.iter().sum();
+                sum as f64 / series.samples.len() as f64 / clock.ticks_per_ns()
+            }),
+            fine,
+            coarse: above(COARSE_NS),
+            truncated: series.is_truncated(),
+            caused_ns: told.then(|| sum_of(&|at| at < self.outside)),
+            outside_ns: told.then(|| sum_of(&|at| at == self.outside)),
+            unknown_ns: told.then(|| sum_of(&|at| at > self.outside)),
+            by_cause: if told { self.by_cause(&charges) } else { Vec::new() },
+            check,
+            steal_ns: cpu.steal_ns,
+            detours: detours.collect(),
+        }
+    }
+
+    /// For each detour, the causes that it is charged to, and with how much. Of quanta, only the excess is charged.
+    fn charges(&self, no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
+        let cpu = self.cpu;
+        let charge = |(at, detour): (usize, &Detour)| {
+            let stolen = excess(detour);
+            match cpu.findings.get(at) {
+                Some(Finding::Caused { charged, .. }) => {
+                    let length = detour.length_ns.max(1);
+                    let part = |ns: u64| (u128::from(ns) * u128::from(stolen) / u128::from(length)) as u64;
+                    charged.iter().map(|(CauseId(at), ns)| (*at, part(*ns))).collect()
+                }
+                _ => vec![(no_event, stolen)],
+            }
+        };
+        cpu.detours.iter().enumerate().map(charge).collect()
+    }
+
+    fn by_cause(&self, charges: &[Vec<(u32, u64)>]) -> Vec<doc::Taken> {
+        let mut taken: BTreeMap<u32, doc::Taken> = BTreeMap::new();
+        let empty = |cause| doc::Taken { cause, count: 0, inside_ns: 0, stolen_ns: 0, median_ns: 0, longest_ns: 0 };
+        for (CauseId(at), sum) in self.measured.found.account.of_thread(self.cpu.tid) {
+            let of = taken.entry(at).or_insert_with(|| empty(at));
+            of.count = sum.lengths.count();
+            of.inside_ns = sum.inside_ns;
+            of.median_ns = sum.lengths.quantile_ns(50);
+            of.longest_ns = sum.lengths.quantile_ns(100);
+        }
+        for (at, ns) in charges.iter().flatten() {
+            taken.entry(*at).or_insert_with(|| empty(*at)).stolen_ns += ns;
+        }
+        for at in [self.outside, self.outside + 1] {
+            let mut lengths: Vec<u64> = charges.iter().flatten().filter(|(of, _)| *of == at).map(|(_, ns)| *ns).collect();
+            lengths.sort_unstable();
+            if let (Some(of), Some(longest)) = (taken.get_mut(&at), lengths.last()) {
+                of.count = lengths.len() as u64;
+                of.median_ns = lengths[lengths.len() / 2];
+                of.longest_ns = *longest;
+            }
+        }
+        let mut taken: Vec<doc::Taken> = taken.into_values().collect();
+        taken.sort_by_key(|of| (std::cmp::Reverse((of.stolen_ns, of.inside_ns)), of.cause));
+        taken
+    }
+}
+
+fn check<'c>(compared: impl Iterator<Item = &'c Compared>) -> doc::Check {
+    let rows: Vec<Compared> = compared.cloned().collect();
+    doc::Check {
+        agreeing: rows.iter().filter(|row| row.agrees()).count() as u64,
+        not_seen: interference::audit::not_seen(&rows),
+        rows: rows.into_iter().map(|row| (row.name, row.kernel, row.seen)).collect(),
+    }
+}

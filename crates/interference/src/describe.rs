@@ -1,0 +1,159 @@
+//! Causes in words, and what silences them.
+
+use wire::noise::Vector;
+
+use crate::cause::{Cause, Sender};
+
+/// Names of what a cause knows by number or address.
+pub trait Names {
+    /// Returns the name of the kernel's function at this address.
+    fn function(&self, address: u64) -> Option<String>;
+    /// Returns the devices of an interrupt.
+    fn devices(&self, irq: u32) -> Option<String>;
+    /// Returns the name of a system call.
+    fn call(&self, number: u32) -> Option<String>;
+}
+
+/// Names of softirqs, by number (`include/linux/interrupt.h`).
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// Functions of the periodic tick: its name since Linux 6.8 and before.
+const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
+
+/// The name of a cause in text and JSON.
+#[must_use]
+pub fn name(cause: &Cause, names: &dyn Names) -> String {
+    let function = |address: u64| names.function(address).unwrap_or_else(|| format!("{address:#x}"));
+    match cause {
+        Cause::Timer { function: at } => match function(*at) {
+            tick if is_tick(&tick) => "timer tick".to_owned(),
+            other => format!("timer: {other}"),
+        },
+        Cause::Irq(number) => match names.devices(*number) {
+            Some(devices) => format!("device interrupt {number} ({devices})"),
+            None => format!("device interrupt {number}"),
+        },
+        Cause::Softirq(number) => match SOFTIRQS.get(*number as usize) {
+            Some(name) => format!("softirq {name}"),
+            None => format!("softirq {number}"),
+        },
+        Cause::SoftTimer { function: at } => format!("timer function {}", function(*at)),
+        Cause::Call { function: at, sender } => {
+            let what = if *at == 0 { "function call".to_owned() } else { call(&function(*at)) };
+            format!("IPI: {what}{}", by(sender.as_ref(), names))
+        }
+        Cause::Reschedule { sender } => format!("IPI: reschedule{}", by(sender.as_ref(), names)),
+        Cause::Vector(vector) => vector_name(*vector).to_owned(),
+        Cause::Nmi { handler } => format!("NMI: {}", function(*handler)),
+        Cause::Fault { in_kernel, major } => {
+            let kind = if *major { "major page fault" } else { "page fault" };
+            if *in_kernel { format!("{kind} in the kernel") } else { kind.to_owned() }
+        }
+        Cause::Thread { tid: 0, .. } => "CPU was idle".to_owned(),
+        Cause::Thread { tid, comm } if comm.is_empty() => format!("thread {tid}"),
+        Cause::Thread { tid, comm } => format!("thread {comm}({tid})"),
+        Cause::Work { function: at } => format!("kworker: {}", function(*at)),
+    }
+}
+
+fn is_tick(function: &str) -> bool {
+    TICKS.contains(&function)
+}
+
+/// What another CPU wanted, by the function that it had called here.
+fn call(function: &str) -> String {
+    match function {
+        "flush_tlb_func" | "flush_tlb_func_remote" | "do_flush_tlb_all" | "do_kernel_range_flush" => "TLB flush".to_owned(),
+        "ipi_mb" | "ipi_sync_core" | "ipi_rseq" => "membarrier".to_owned(),
+        "do_sync_core" => "kernel code was patched".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn by(sender: Option<&Sender>, names: &dyn Names) -> String {
+    let Some(sender) = sender else { return " (sender not seen)".to_owned() };
+    let call = sender.call.and_then(|number| names.call(number));
+    let call = call.map_or_else(String::new, |name| format!(", {name}"));
+    if sender.tid == 0 { " by an idle CPU".to_owned() } else { format!(" by {}({}){call}", sender.comm, sender.tid) }
+}
+
+fn vector_name(vector: Vector) -> &'static str {
+    match vector {
+        Vector::LocalTimer => "timer interrupt without a timer",
+        Vector::Reschedule => "IPI: reschedule",
+        Vector::CallFunction | Vector::CallFunctionSingle => "IPI: function call",
+        Vector::IrqWork => "deferred work (irq_work)",
+        Vector::PlatformIpi => "platform IPI",
+        Vector::Spurious => "spurious interrupt",
+        Vector::Error => "interrupt controller error",
+        Vector::Thermal => "thermal interrupt",
+        Vector::Threshold => "machine-check threshold interrupt",
+        Vector::DeferredError => "deferred machine error",
+    }
+}
+
+/// A class of causes in JSON, and for colours.
+#[must_use]
+pub fn class(cause: &Cause, names: &dyn Names) -> &'static str {
+    match cause {
+        Cause::Timer { function } if names.function(*function).is_some_and(|name| is_tick(&name)) => "tick",
+        Cause::Timer { .. } | Cause::SoftTimer { .. } | Cause::Vector(Vector::LocalTimer) => "timer",
+        Cause::Irq(_) => "device",
+        Cause::Softirq(_) => "softirq",
+        Cause::Call { .. } | Cause::Reschedule { .. } => "ipi",
+        Cause::Vector(Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule | Vector::PlatformIpi) => "ipi",
+        Cause::Vector(_) | Cause::Nmi { .. } => "other interrupt",
+        Cause::Fault { .. } => "page fault",
+        Cause::Thread { .. } => "thread",
+        Cause::Work { .. } => "kworker",
+    }
+}
+
+/// Returns what would silence a cause; `None` if nothing that cox knows does. The knobs are those of docs/noise.md.
+#[must_use]
+pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
+    let function = |address: u64| names.function(address).unwrap_or_default();
+    Some(match cause {
+        Cause::Timer { function: at } if is_tick(&function(*at)) => "nohz_full=CPUS at boot".to_owned(),
+        Cause::Timer { function: at } if function(*at) == "hrtimer_wakeup" => {
+            "keep threads that sleep with a timer off this CPU (cgroup, taskset)".to_owned()
+        }
+        Cause::Timer { function: at } if function(*at) == "watchdog_timer_fn" => "kernel.watchdog_cpumask".to_owned(),
+        Cause::Timer { function: at } if function(*at).starts_with("perf_") => "end the profiler that samples this CPU".to_owned(),
+        Cause::Irq(number) => format!("/proc/irq/{number}/smp_affinity_list"),
+        Cause::Softirq(0 | 6) => return None,
+        Cause::Softirq(2 | 3) => "move the network device's interrupt and its rps_cpus".to_owned(),
+        Cause::Softirq(4) => "move the disk's interrupt; submit I/O from another CPU".to_owned(),
+        Cause::Softirq(7) => "an isolated cpuset without load balancing".to_owned(),
+        Cause::Softirq(9) => "rcu_nocbs=CPUS at boot".to_owned(),
+        Cause::Softirq(1) | Cause::SoftTimer { .. } => "nohz_full=CPUS at boot; kernel.timer_migration".to_owned(),
+        Cause::Call { function: at, .. } => match call(&function(*at)).as_str() {
+            "TLB flush" => "no munmap, mprotect or madvise in other threads of the process".to_owned(),
+            "membarrier" => "no membarrier(2) in other threads of the process".to_owned(),
+            "kernel code was patched" => "attach no tracers during the run".to_owned(),
+            _ => return None,
+        },
+        Cause::Reschedule { .. } => "wake no threads on this CPU: cgroup or taskset for the others".to_owned(),
+        Cause::Fault { .. } => "touch and lock the memory beforehand (mlockall, MAP_POPULATE)".to_owned(),
+        Cause::Thread { tid, .. } if *tid == 0 => return None,
+        Cause::Thread { comm, .. } => thread_knob(comm)?,
+        Cause::Work { function: at } => match function(*at).as_str() {
+            "vmstat_update" => "vm.stat_interval".to_owned(),
+            _ => "/sys/devices/virtual/workqueue/cpumask (unbound workqueues only)".to_owned(),
+        },
+        _ => return None,
+    })
+}
+
+fn thread_knob(comm: &str) -> Option<String> {
+    let bound = ["ksoftirqd/", "migration/", "cpuhp/", "idle_inject/"];
+    if bound.iter().any(|prefix| comm.starts_with(prefix)) {
+        return None;
+    }
+    Some(if comm.starts_with("kworker/") {
+        "/sys/devices/virtual/workqueue/cpumask (unbound workqueues only)".to_owned()
+    } else {
+        "keep this thread off the CPU (cgroup, taskset)".to_owned()
+    })
+}

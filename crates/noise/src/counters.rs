@@ -1,0 +1,102 @@
+//! The kernel's own counters, read before and after a measurement.
+
+use std::collections::BTreeMap;
+
+use interference::audit::Counter;
+use machine::interrupts::{Row, interrupts, softirqs};
+use machine::process::Task;
+use machine::{Error, Root, busy};
+use watch::noise::Counts;
+
+/// All counters at one moment.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    interrupts: Vec<Row>,
+    softirqs: Vec<Row>,
+    /// Time that the hypervisor gave to others, ns, by CPU.
+    steal_ns: BTreeMap<u32, u64>,
+    /// Switches and page faults of each measuring thread.
+    threads: Vec<Thread>,
+    /// The counts of the BPF programs; `None` without them.
+    pub seen: Option<Counts>,
+}
+
+/// What the kernel counted for a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Times that the thread left its CPU.
+    pub switches: u64,
+    /// Page faults.
+    pub faults: u64,
+}
+
+/// How much the counters of one CPU have grown.
+#[derive(Clone, Debug, Default)]
+pub struct Growth {
+    /// Rows of /proc/interrupts.
+    pub interrupts: Vec<Counter>,
+    /// Rows of /proc/softirqs.
+    pub softirqs: Vec<Counter>,
+    /// The counts of the BPF programs; empty without them.
+    pub seen: Vec<u64>,
+    /// Time that the hypervisor gave to others, ns.
+    pub steal_ns: u64,
+}
+
+impl Reading {
+    /// Reads the counters. `seen`: what the BPF programs have counted.
+    ///
+    /// # Errors
+    /// When a file of /proc cannot be read.
+    pub fn now(tids: &[u32], seen: Option<Counts>) -> Result<Reading, Error> {
+        let root = Root::live();
+        let own = std::process::id();
+        let thread = |tid: &u32| {
+            let task = Task::thread(&root, own, *tid);
+            let (switches, stat) = (task.switches()?, task.stat()?);
+            Ok(Thread { switches: switches.voluntary + switches.involuntary, faults: stat.minor_faults + stat.major_faults })
+        };
+        Ok(Reading {
+            interrupts: interrupts(&root)?,
+            softirqs: softirqs(&root)?,
+            steal_ns: busy::times(&root)?.into_iter().map(|(cpu, times)| (cpu, times.steal_ns)).collect(),
+            threads: tids.iter().map(thread).collect::<Result<_, Error>>()?,
+            seen,
+        })
+    }
+
+    /// Returns how much the counters of a CPU have grown since an earlier reading.
+    #[must_use]
+    pub fn growth(&self, before: &Reading, cpu: u32) -> Growth {
+        let of = |counts: &Option<Counts>| counts.as_ref().and_then(|counts| counts.get(cpu as usize)).cloned();
+        let (now, then) = (of(&self.seen).unwrap_or_default(), of(&before.seen).unwrap_or_default());
+        let steal = |reading: &Reading| reading.steal_ns.get(&cpu).copied().unwrap_or(0);
+        Growth {
+            interrupts: growths(&self.interrupts, &before.interrupts, cpu),
+            softirqs: growths(&self.softirqs, &before.softirqs, cpu),
+            seen: now.iter().zip(&then).map(|(now, then)| now.wrapping_sub(*then)).collect(),
+            steal_ns: steal(self).saturating_sub(steal(before)),
+        }
+    }
+
+    /// Returns what the kernel counted for each measuring thread since an earlier reading.
+    #[must_use]
+    pub fn threads_since(&self, before: &Reading) -> Vec<Thread> {
+        let both = self.threads.iter().zip(&before.threads);
+        let grown = |(now, then): (&Thread, &Thread)| Thread {
+            switches: now.switches.saturating_sub(then.switches),
+            faults: now.faults.saturating_sub(then.faults),
+        };
+        both.map(grown).collect()
+    }
+}
+
+fn growths(now: &[Row], before: &[Row], cpu: u32) -> Vec<Counter> {
+    let earlier: BTreeMap<&str, u64> =
+        before.iter().filter_map(|row| Some((row.name.as_str(), *row.counts.get(&cpu)?))).collect();
+    let grown = |row: &Row| {
+        let count = row.counts.get(&cpu)?.saturating_sub(earlier.get(row.name.as_str()).copied().unwrap_or(0));
+        Some(Counter { name: row.name.clone(), count, handlers: row.devices().len() as u64 })
+    };
+    now.iter().filter_map(grown).collect()
+}

@@ -1,0 +1,20 @@
+//! Noise as an engine of a session: what a thread that computes loses on each CPU, and to what.
+//!
+//! 1. [`plan`]: which loop on which CPUs, for how long.
+//! 2. [`clock`]: the CPUs' counter against CLOCK_MONOTONIC, before and after.
+//! 3. [`team`]: one thread on each CPU; they begin and end together, and nothing of cox runs on their CPUs meanwhile.
+//! 4. [`loops`]: what a thread does: selfish detour, fixed work quanta, fixed time quanta, work and barrier.
+//! 5. [`counters`]: the kernel's own counters before and after, for the audit.
+//! 6. [`findings`]: events and detours → causes, and the audit.
+//! 7. [`engine`]: these steps in the life cycle of a session.
+
+pub mod clock;
+pub mod counters;
+pub mod engine;
+pub mod findings;
+pub mod loops;
+pub mod plan;
+pub mod team;
+
+pub use engine::{Measured, Noise};
+pub use plan::{Loop, Plan, Work};

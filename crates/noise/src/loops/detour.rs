@@ -1,0 +1,48 @@
+//! Selfish detour: the thread reads the clock and does nothing else. What takes the CPU from it is a gap between two readings.
+
+use std::sync::atomic::AtomicBool;
+
+use arch::measuring::{Gap, Watched, ticks, until_gap};
+
+use super::{Ring, Series, Window, is_over, wait_for};
+
+/// How often the loop looks whether it should end early, in parts of the window.
+const LOOKS: u64 = 100;
+
+/// Returns the smallest gap that a few thousand readings show, and reads on until `is_done`.
+pub fn warm_up(watched: &mut Watched, tick_limit: u64, is_done: impl Fn() -> bool) {
+    while !is_done() {
+        let now = ticks();
+        until_gap(now, u64::MAX, now + tick_limit, watched);
+    }
+}
+
+/// Records the gaps of a window.
+pub fn measure(window: Window, ring: Ring<Gap>, stop: &AtomicBool) -> Series {
+    let mut ring = ring;
+    let mut series = Series::default();
+    let look = (window.end.saturating_sub(window.begin) / LOOKS).max(1);
+    let begin = wait_for(window.begin);
+    let mut last = begin;
+    let mut until = window.end.min(begin + look);
+    loop {
+        let gap = until_gap(last, window.threshold, until, &mut series.watched);
+        last = gap.after;
+        if gap.before != gap.after {
+            series.detours += 1;
+            series.stolen += gap.after - gap.before;
+            ring.push(gap);
+            // The time that storing took is nobody's detour.
+            last = ticks();
+        }
+        if last >= window.end || is_over(stop) {
+            break;
+        }
+        if last >= until {
+            until = window.end.min(last + look);
+        }
+    }
+    series.gaps = ring.into_items();
+    series.window = (begin, last);
+    series
+}

@@ -1,0 +1,41 @@
+//! Fixed time quanta: the thread counts the units of work that it does in each interval of an absolute grid. The samples are evenly spaced in time, so
+//! their spectrum shows periodic disturbances.
+
+use std::sync::atomic::AtomicBool;
+
+use arch::measuring::{Watched, integer_work, ticks};
+
+use super::{Ring, Series, Window, is_over, wait_for};
+
+/// Size of a unit of work: the clock is read after each, so the work is much longer than a reading.
+const UNIT: u64 = 16;
+
+/// Counts the units in each quantum of `quantum` ticks. A quantum that a detour covers as a whole has 0 units.
+pub fn measure(window: Window, quantum: u64, stop: &AtomicBool) -> Series {
+    let room = (window.end.saturating_sub(window.begin) / quantum) as usize + 1;
+    let mut counts = Ring::new(room, 0_u64);
+    // The grid is the counter's own: each quantum begins at a multiple of its length.
+    let first = window.begin.next_multiple_of(quantum);
+    let mut end = first + quantum;
+    let begin = wait_for(first);
+    let mut units = 0;
+    let mut now = begin;
+    while end <= window.end && !is_over(stop) {
+        integer_work(UNIT);
+        now = ticks();
+        if now < end {
+            units += 1;
+            continue;
+        }
+        counts.push(units);
+        units = 0;
+        end += quantum;
+        while now >= end && end <= window.end {
+            counts.push(0);
+            end += quantum;
+        }
+    }
+    let samples = counts.into_items();
+    let watched = Watched { smallest: samples.iter().copied().max().unwrap_or(0), readings: samples.len() as u64 };
+    Series { samples, watched, window: (first, now), ..Series::default() }
+}

@@ -1,0 +1,95 @@
+//! What a measuring thread does. Each loop returns what it saw in ticks of the counter.
+
+pub mod bsp;
+pub mod detour;
+pub mod ftq;
+pub mod fwq;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arch::measuring::{Gap, Watched, ticks};
+
+/// What a thread saw.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Detours: gaps above the threshold. For work quanta, the quanta that took longer than the shortest one by more than the threshold, with the
+    /// excess as the length.
+    pub gaps: Vec<Gap>,
+    /// Number of detours, also of those that were not recorded because the ring was full.
+    pub detours: u64,
+    /// Sum of the lengths of all detours, ticks.
+    pub stolen: u64,
+    /// Smallest gap or quantum, ticks, and number of readings.
+    pub watched: Watched,
+    /// Quanta or steps: the time of each (ticks), or for fixed time the units of work in each.
+    pub samples: Vec<u64>,
+    /// For steps: the time up to the barrier, ticks.
+    pub compute: Vec<u64>,
+    /// Begin and end, ticks.
+    pub window: (u64, u64),
+}
+
+impl Series {
+    /// Returns whether detours were not recorded because the ring was full.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.detours > self.gaps.len() as u64
+    }
+}
+
+/// From when to when a thread measures, and the threshold, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// First tick.
+    pub begin: u64,
+    /// Last tick.
+    pub end: u64,
+    /// The shortest detour that is recorded.
+    pub threshold: u64,
+}
+
+/// Waits for the first tick of a window. All threads of a measurement begin at the same tick.
+fn wait_for(begin: u64) -> u64 {
+    loop {
+        let now = ticks();
+        if now >= begin {
+            return now;
+        }
+    }
+}
+
+/// Whether the measurement was ended early.
+fn is_over(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+/// A list of fixed size, whose memory exists before the measurement begins.
+#[derive(Debug)]
+pub struct Ring<T> {
+    items: Vec<T>,
+}
+
+impl<T: Copy> Ring<T> {
+    /// Makes room for `size` items and touches it, on the CPU of the calling thread.
+    #[must_use]
+    pub fn new(size: usize, empty: T) -> Ring<T> {
+        let mut items = vec![empty; size];
+        items.clear();
+        Ring { items }
+    }
+
+    /// Adds an item. Returns false if there is no room.
+    pub fn push(&mut self, item: T) -> bool {
+        let has_room = self.items.len() < self.items.capacity();
+        if has_room {
+            self.items.push(item);
+        }
+        has_room
+    }
+
+    /// Returns the items.
+    #[must_use]
+    pub fn into_items(self) -> Vec<T> {
+        self.items
+    }
+}

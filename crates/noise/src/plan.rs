@@ -1,0 +1,100 @@
+//! What is measured, where, and for how long.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use machine::limits::{Who, allowed_cpus};
+use machine::topology::Topology;
+use machine::{CpuSet, Root};
+
+/// The loop that measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loop {
+    /// Selfish detour: read the clock, and record gaps between two readings.
+    Detour,
+    /// Fixed work quanta: repeat the same work, and record how long it takes.
+    Fwq(Work, Duration),
+    /// Fixed time quanta: count the work that is done in each interval of an absolute grid.
+    Ftq(Duration),
+    /// Bulk-synchronous steps: the same work on each CPU, then a barrier.
+    Bsp(Duration),
+}
+
+/// The work of a quantum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A chain of integer multiplications.
+    Integer,
+    /// Fused multiply-adds on vectors.
+    Fma,
+    /// Reading and writing memory that does not fit into the first-level cache.
+    Streaming,
+}
+
+/// A measurement.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The loop.
+    pub measuring: Loop,
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// Whether each thread stays on its CPU. Otherwise there are as many threads as CPUs, and each may use all of them.
+    pub pinned: bool,
+    /// Length of the measurement.
+    pub length: Duration,
+    /// How long the threads compute before it, so that the clock rate is that of a busy CPU.
+    pub warm_up: Duration,
+    /// The shortest detour that is recorded. `None`: eight times the smallest gap, and at least 100 ns.
+    pub threshold: Option<Duration>,
+    /// Number of detours that are recorded on each CPU.
+    pub ring: usize,
+    /// Whether to ask the kernel for causes.
+    pub causes: bool,
+    /// Tracepoints that are left out, by name.
+    pub without: Vec<String>,
+}
+
+/// The smallest threshold that is chosen for the user, ns.
+pub const SMALLEST_THRESHOLD_NS: u64 = 100;
+/// The threshold that is chosen for the user, in smallest gaps.
+pub const GAPS: u64 = 8;
+
+impl Plan {
+    /// Refuses a plan that cannot be carried out here.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one sentence.
+    pub fn check(&self) -> Result<()> {
+        if self.cpus.is_empty() {
+            bail!("the list of CPUs is empty");
+        }
+        let root = Root::live();
+        let online = Topology::read_online(&root)?;
+        let offline = self.cpus.difference(&online);
+        if !offline.is_empty() {
+            bail!("CPU {offline} is not online (online: {online})");
+        }
+        let allowed = allowed_cpus(&root, Who::Own)?;
+        let forbidden = self.cpus.difference(&allowed);
+        if !forbidden.is_empty() {
+            bail!("CPU {forbidden} is not among the CPUs that cox may use ({allowed}): taskset(1) or the cpuset excludes it");
+        }
+        if self.length.is_zero() {
+            bail!("the measurement needs a length above 0");
+        }
+        let quantum = match self.measuring {
+            Loop::Detour => None,
+            Loop::Fwq(_, quantum) | Loop::Ftq(quantum) | Loop::Bsp(quantum) => Some(quantum),
+        };
+        if quantum.is_some_and(|quantum| quantum.is_zero()) {
+            bail!("the quantum needs a length above 0");
+        }
+        if quantum.is_some_and(|quantum| quantum > self.length) {
+            bail!("the quantum is longer than the measurement");
+        }
+        if matches!(self.measuring, Loop::Fwq(Work::Fma, _)) && !arch::measuring::has_fma() {
+            bail!("this processor has no fused multiply-add; use --work integer");
+        }
+        Ok(())
+    }
+}

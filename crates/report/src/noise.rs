@@ -1,0 +1,199 @@
+//! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
+
+mod text;
+
+use ledger::Provenance;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use text::text;
+
+/// Version of the JSON schema of [`NoiseReport`].
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The document of `cox noise --json`. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NoiseReport {
+    /// Version of this document's schema.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// Where and when it was measured.
+    pub provenance: Provenance,
+    /// How it was measured.
+    pub measurement: Measurement,
+    /// The clock.
+    pub clock: Clock,
+    /// What the kernel told, and what it could not tell.
+    pub events: Events,
+    /// All causes; the other figures name them by their index.
+    pub causes: Vec<Cause>,
+    /// What was found on each CPU.
+    pub cpus: Vec<Cpu>,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// The loop: `detour`, `fwq`, `ftq` or `bsp`.
+    pub measuring: String,
+    /// The work of a quantum: `integer`, `fma` or `streaming`; null for loops without fixed work.
+    pub work: Option<String>,
+    /// Nominal length of a quantum; null for `detour`.
+    pub quantum_ns: Option<u64>,
+    /// Whether each thread stays on its CPU.
+    pub pinned: bool,
+    /// Nominal length of the measurement.
+    pub length_ns: u64,
+    /// The shortest detour that is recorded.
+    pub threshold_ns: u64,
+    /// A second threshold, for comparison: figures above it vary less between measurements.
+    pub coarse_threshold_ns: u64,
+    /// The smallest gap between two readings of the clock.
+    pub smallest_gap_ns: u64,
+    /// Begin of the time axis of all detours, CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// Number of CPUs of the machine that are online.
+    pub online_cpus: u32,
+}
+
+/// The clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clock {
+    /// The kernel's clock source.
+    pub source: Option<String>,
+    /// Rate of the CPUs' counter, ticks per microsecond.
+    pub ticks_per_us: f64,
+    /// Largest error of the rate, parts per million.
+    pub error_ppm: f64,
+}
+
+/// What the kernel told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// Why the kernel told nothing; null if it told causes.
+    pub blind: Option<String>,
+    /// Number of events.
+    pub count: u64,
+    /// Number of events that were lost.
+    pub lost: u64,
+    /// Tracepoints that did not report: this kernel does not have them, or they were left out.
+    pub without: Vec<String>,
+    /// Switches of the measuring threads: the kernel's count, and the events'. Null without events.
+    pub switches: Option<[u64; 2]>,
+    /// Page faults of the measuring threads: the kernel's count, and the events'. Null without events.
+    pub page_faults: Option<[u64; 2]>,
+}
+
+/// A cause of detours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cause {
+    /// Its name.
+    pub name: String,
+    /// Its class: `tick`, `timer`, `device`, `softirq`, `ipi`, `page fault`, `thread`, `kworker`, `other interrupt`, `outside` or `unknown`.
+    pub class: String,
+    /// What silences it; null if nothing is known.
+    pub knob: Option<String>,
+    /// The place in the kernel that sent the interrupt; null for other causes.
+    pub call_site: Option<String>,
+}
+
+/// What was found on one CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// The CPU. Of a thread that is not pinned, only a number.
+    pub cpu: u32,
+    /// The measuring thread.
+    pub tid: u32,
+    /// Begin of the measurement, on the time axis of the detours.
+    pub begin_ns: u64,
+    /// Length of the measurement.
+    pub length_ns: u64,
+    /// Number of readings of the clock, quanta or steps.
+    pub readings: u64,
+    /// The shortest quantum or step; null for `detour`.
+    pub quiet_ns: Option<u64>,
+    /// Mean time of a step with its barrier; null for other loops.
+    pub step_ns: Option<f64>,
+    /// Detours above the threshold.
+    pub fine: Above,
+    /// Detours above the coarse threshold.
+    pub coarse: Above,
+    /// Whether some detours are counted but not listed, because there was no room for them.
+    pub truncated: bool,
+    /// Time that was stolen with a known cause; null without events. The sums concern the listed detours.
+    pub caused_ns: Option<u64>,
+    /// Time that was stolen outside this kernel; null without events.
+    pub outside_ns: Option<u64>,
+    /// Time that was stolen by unknown causes; null without events.
+    pub unknown_ns: Option<u64>,
+    /// What each cause took, the most first.
+    pub by_cause: Vec<Taken>,
+    /// The comparison with the kernel's counters.
+    pub check: Check,
+    /// Time that the hypervisor gave to others, by the kernel's clock. It is shown beside, never subtracted.
+    pub steal_ns: u64,
+    /// The listed detours: begin, length, index of the cause.
+    pub detours: Vec<(u64, u64, u32)>,
+}
+
+/// Detours above a threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Above {
+    /// Number.
+    pub count: u64,
+    /// Sum of their lengths. For quanta and steps, what they took longer than the shortest one.
+    pub stolen_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+}
+
+/// What one cause took on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taken {
+    /// Index of the cause.
+    pub cause: u32,
+    /// Number of times that it interrupted the thread, whether or not that made a detour above the threshold.
+    pub count: u64,
+    /// Net time, as the kernel's events tell it: without entering and leaving the kernel, and without other causes within.
+    pub inside_ns: u64,
+    /// Time of the detours that it is charged with, which includes entering and leaving the kernel.
+    pub stolen_ns: u64,
+    /// Median of the net times; of `outside` and `unknown`, of the detours.
+    pub median_ns: u64,
+    /// Longest net time; of `outside` and `unknown`, longest detour.
+    pub longest_ns: u64,
+}
+
+/// The comparison with the kernel's counters on one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Rows of /proc/interrupts and /proc/softirqs: name, the kernel's count, and the events' count (null: no tracepoint).
+    pub rows: Vec<(String, u64, Option<u64>)>,
+    /// Number of rows that agree.
+    pub agreeing: u64,
+    /// What the kernel counted and no event told, as "number × row".
+    pub not_seen: Vec<String>,
+}
+
+impl Check {
+    /// Returns whether all rows agree.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.not_seen.is_empty()
+    }
+}
+
+impl Cpu {
+    /// Returns the share of the measurement that was stolen.
+    #[must_use]
+    pub fn stolen(&self) -> f64 {
+        self.fine.stolen_ns as f64 / self.length_ns.max(1) as f64
+    }
+
+    /// Returns a time in each second of the measurement, µs.
+    #[must_use]
+    pub fn us_per_s(&self, ns: u64) -> f64 {
+        ns as f64 / 1e3 / (self.length_ns.max(1) as f64 / 1e9)
+    }
+}

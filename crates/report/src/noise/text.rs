@@ -1,0 +1,181 @@
+//! The text of `cox noise`: a conclusion for each CPU, its causes, and whether the events are complete.
+
+use advise::numbers::{count, counted, duration};
+
+use super::{Cpu, NoiseReport};
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// Number of causes that are listed for each CPU.
+const LISTED: usize = 14;
+/// Widest column of names.
+const NAMES: usize = 44;
+/// Causes that take less than this share of the stolen time are not listed, once there are some.
+const WORTH_LISTING: f64 = 0.002;
+
+/// Returns the text.
+#[must_use]
+pub fn text(report: &NoiseReport, style: &Style) -> String {
+    let mut lines = style.wrapped(&header(report), "cox: ", "     ");
+    if let Some(why) = &report.events.blind {
+        lines.extend(style.wrapped(&format!("causes not known: {why}"), "  ", "      "));
+    }
+    for cpu in &report.cpus {
+        lines.push(String::new());
+        lines.extend(of_cpu(report, cpu, style));
+    }
+    if let Some(conclusion) = conclusion(report) {
+        lines.push(String::new());
+        lines.extend(style.wrapped(&conclusion, "  => ", "     "));
+    }
+    lines.join("\n")
+}
+
+fn header(report: &NoiseReport) -> String {
+    let of = &report.measurement;
+    let cpus: Vec<u32> = report.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let where_ = match (&cpus[..], of.pinned) {
+        (_, false) => format!("{}, not pinned", counted(cpus.len() as u64, "thread")),
+        ([one], true) => format!("CPU {one}"),
+        (_, true) => format!("CPUs {}", advise::numbers::cpu_list(&cpus)),
+    };
+    let quantum = of.quantum_ns.map_or_else(String::new, |ns| format!(" of {}", duration(ns)));
+    let what = match of.measuring.as_str() {
+        "fwq" => format!("fixed work quanta ({}){quantum}", of.work.as_deref().unwrap_or("integer")),
+        "ftq" => format!("fixed time quanta{quantum}"),
+        "bsp" => format!("work and barrier, steps{quantum}"),
+        _ => "selfish detour".to_owned(),
+    };
+    let source = report.clock.source.as_deref().unwrap_or("counter");
+    format!(
+        "noise on {where_} · {what}, {} · threshold {} · {source} {:.3} GHz (±{:.1} ppm)",
+        duration(of.length_ns),
+        duration(of.threshold_ns),
+        report.clock.ticks_per_us / 1e3,
+        report.clock.error_ppm
+    )
+}
+
+fn of_cpu(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
+    let mut lines = style.wrapped(&answer(report, cpu), "  ", "      ");
+    if !cpu.by_cause.is_empty() {
+        lines.extend(causes(report, cpu, style));
+    }
+    lines.extend(style.wrapped(&check(report, cpu), "  check: ", "      "));
+    lines
+}
+
+/// The first line of a CPU: how much is stolen.
+fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
+    let of = &report.measurement;
+    let name = if of.pinned { format!("CPU {}", cpu.cpu) } else { format!("thread {}", cpu.tid) };
+    if of.measuring == "ftq" {
+        return format!("{name}: {} quanta", count(cpu.readings));
+    }
+    let mut parts = vec![format!(
+        "{name}: {:.3} % is stolen ({:.0} µs/s) · {} detours, longest {} · above {}: {:.3} %, {}/s",
+        cpu.stolen() * 100.0,
+        cpu.us_per_s(cpu.fine.stolen_ns),
+        count(cpu.fine.count),
+        duration(cpu.fine.longest_ns),
+        duration(of.coarse_threshold_ns),
+        cpu.coarse.stolen_ns as f64 / cpu.length_ns.max(1) as f64 * 100.0,
+        rate(cpu.coarse.count, cpu),
+    )];
+    if let Some(quiet) = cpu.quiet_ns {
+        parts.push(format!("quiet quantum {}", duration(quiet)));
+    }
+    if let (Some(step), Some(quiet)) = (cpu.step_ns, cpu.quiet_ns) {
+        parts.push(format!("step {} · S = {:.4}", duration(step as u64), step / quiet.max(1) as f64));
+    }
+    if let (Some(caused), Some(outside), Some(unknown)) = (cpu.caused_ns, cpu.outside_ns, cpu.unknown_ns) {
+        let sum = (caused + outside + unknown).max(1) as f64;
+        let share = |ns: u64| ns as f64 / sum * 100.0;
+        parts.push(format!(
+            "caused {:.0} %, outside this kernel {:.0} %, unknown {:.0} %",
+            share(caused),
+            share(outside),
+            share(unknown)
+        ));
+    }
+    if cpu.truncated {
+        parts.push(format!(
+            "only the first {} detours are listed and explained: raise --threshold, or --ring",
+            count(cpu.detours.len() as u64)
+        ));
+    }
+    parts.join(" · ")
+}
+
+fn rate(number: u64, cpu: &Cpu) -> String {
+    let rate = number as f64 / (cpu.length_ns.max(1) as f64 / 1e9);
+    if rate < 99.95 { format!("{rate:.1}") } else { count(rate.round() as u64) }
+}
+
+fn causes(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
+    let sum: u64 = cpu.by_cause.iter().map(|taken| taken.stolen_ns).sum();
+    let is_worth = |taken: &&super::Taken| taken.stolen_ns as f64 > sum as f64 * WORTH_LISTING;
+    let listed: Vec<_> = cpu.by_cause.iter().take(LISTED).filter(is_worth).collect();
+    let cause = |at: u32| report.causes.get(at as usize);
+    let mut table = Table::new(style).with_names_of(NAMES);
+    let name = |at: u32| cause(at).map_or_else(String::new, |cause| cause.name.clone());
+    table.column("cause", Align::Left, 0, listed.iter().map(|taken| name(taken.cause)));
+    table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, cpu)));
+    table.column("median", Align::Right, 1, listed.iter().map(|taken| duration(taken.median_ns)));
+    table.column("max", Align::Right, 0, listed.iter().map(|taken| duration(taken.longest_ns)));
+    let us = |ns: u64| format!("{:.1}", cpu.us_per_s(ns));
+    table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.stolen_ns)));
+    let knob = |at: u32| cause(at).and_then(|cause| cause.knob.clone()).unwrap_or_default();
+    table.column("knob", Align::Left, 2, listed.iter().map(|taken| knob(taken.cause)));
+    let mut lines = table.lines(style.columns());
+    let rest = &cpu.by_cause[listed.len()..];
+    if !rest.is_empty() {
+        let sum: u64 = rest.iter().map(|taken| taken.stolen_ns).sum();
+        let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
+        lines.extend(style.wrapped(&more, "  ", "    "));
+    }
+    lines
+}
+
+fn check(report: &NoiseReport, cpu: &Cpu) -> String {
+    let events = &report.events;
+    let mut parts = Vec::new();
+    if events.blind.is_some() {
+        parts.push("the kernel's events were not read, so no detour has a cause".to_owned());
+    } else {
+        let rows = cpu.check.rows.len() as u64;
+        parts.push(format!("{} of {} counters of the kernel agree with the events", cpu.check.agreeing, rows));
+        if !cpu.check.is_complete() {
+            parts.push(format!("not seen: {}: detours without an event are unknown", cpu.check.not_seen.join(", ")));
+        }
+        if events.lost > 0 {
+            parts.push(format!("{} were lost: detours without an event are unknown", counted(events.lost, "event")));
+        }
+        if let Some([kernel, seen]) = events.page_faults.filter(|[kernel, _]| *kernel > 0) {
+            parts.push(format!("page faults of the loops {} (events: {})", count(kernel), count(seen)));
+        }
+    }
+    if cpu.steal_ns > 0 {
+        parts.push(format!("the hypervisor's steal clock: {}", duration(cpu.steal_ns)));
+    }
+    parts.join(" · ")
+}
+
+/// The last line: what costs most over all CPUs, and what would silence it.
+fn conclusion(report: &NoiseReport) -> Option<String> {
+    let mut sums = vec![0_u64; report.causes.len()];
+    let taken = report.cpus.iter().flat_map(|cpu| &cpu.by_cause);
+    for taken in taken {
+        *sums.get_mut(taken.cause as usize)? += taken.stolen_ns;
+    }
+    let total: u64 = sums.iter().sum();
+    let (at, most) = sums.iter().enumerate().max_by_key(|(_, ns)| **ns).filter(|(_, ns)| **ns > 0)?;
+    let cause = &report.causes[at];
+    let share = *most as f64 / total.max(1) as f64 * 100.0;
+    let knob = match (&cause.knob, cause.class.as_str()) {
+        (Some(knob), _) => format!("; what silences it: {knob}"),
+        (None, "outside") => "; only the host of this virtual machine, or the firmware, can change that".to_owned(),
+        _ => String::new(),
+    };
+    Some(format!("Most is taken by: {} ({share:.0} % of the stolen time){knob}", cause.name))
+}
