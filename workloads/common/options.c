@@ -36,7 +36,8 @@ static void print_indented(const char *text)
 
 static void print_help(const struct program *program)
 {
-    printf("Usage: %s [options]\n\n%s\n\nOptions:\n", program->name, program->summary);
+    printf("Usage: %s%s%s [options]\n\n%s\n\nOptions:\n", program->name, program->operands != NULL ? " " : "",
+           program->operands != NULL ? program->operands : "", program->summary);
     for (size_t i = 0; i < program->option_count; i++)
         print_option(program->options[i].name, program->options[i].value_name,
                      program->options[i].help);

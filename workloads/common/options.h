@@ -36,6 +36,7 @@ struct option_spec {
 
 struct program {
     const char *name;
+    const char *operands;    // shown in --help, for programs that take them from argv before program_start; or NULL
     const char *summary;     // what it does, one or more lines
     const char *example;     // command lines, one per line
     const char *checked;     // what its self-check verifies

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Kind rt: a SCHED_FIFO thread that spins for a while at each instant, like a daemon with a higher priority.
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+
+#include "fail.h"
+#include "inject.h"
+#include "work.h"
+
+// Spins until `begin_ns` + `length_ns` and returns the time at the end.
+static uint64_t spin(uint64_t begin_ns, uint64_t length_ns)
+{
+    uint64_t now_ns;
+    while ((now_ns = monotonic_ns()) - begin_ns < length_ns)
+        cpu_relax();
+    return now_ns;
+}
+
+static void prepare(struct worker *me)
+{
+    const struct sched_param parameters = {.sched_priority = (int)me->injection->priority};
+    errno = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
+    if (errno != 0)
+        system_failed("use SCHED_FIFO");
+    spin(monotonic_ns(), me->injection->length_ns);
+}
+
+static void run(struct worker *me)
+{
+    uint64_t instant_ns;
+    while (grid_take(&me->grid, &instant_ns)) {
+        sleep_until_ns(instant_ns);
+        uint64_t begin_ns = monotonic_ns();
+        if (begin_ns < instant_ns)
+            check_failed("woken %" PRIu64 " ns before the instant", instant_ns - begin_ns);
+        events_add(&me->log, begin_ns, spin(begin_ns, me->injection->length_ns), me->tid);
+    }
+}
+
+const struct kind kind_rt = {.name = "rt", .thread_name = "inject-rt", .prepare = prepare, .run = run};
