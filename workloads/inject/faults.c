@@ -38,7 +38,7 @@ static void touch(struct worker *me, size_t page_bytes)
 static void run(struct worker *me)
 {
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    struct victim_work work = victim_begin(me->index);
+    struct victim_work work = victim_begin(me);
     uint64_t faults = usage_now().minor_faults, instant_ns;
     while (grid_take(&me->grid, &instant_ns)) {
         while (victim_loop(&work) < instant_ns)

@@ -82,8 +82,9 @@ struct victim_work {
     uint64_t detours, detour_ns;
 };
 
-// Also finds out how long a loop takes at least.
-struct victim_work victim_begin(size_t index);
+// Finds out how long a loop takes at least; call before the window.
+void victim_warm_up(struct worker *me);
+struct victim_work victim_begin(const struct worker *me);
 // Does one loop and returns the time at its end.
 uint64_t victim_loop(struct victim_work *work);
 // Checks the result and stores the counts in the worker.

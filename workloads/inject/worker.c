@@ -58,13 +58,18 @@ static struct usage usage_since(struct usage begin)
     };
 }
 
-struct victim_work victim_begin(size_t index)
+void victim_warm_up(struct worker *me)
 {
-    uint64_t seed = work_seed(index, 0);
-    struct victim_work work = {.seed = seed, .value = seed, .last_ns = monotonic_ns(), .min_ns = UINT64_MAX};
+    struct victim_work work = {.last_ns = monotonic_ns(), .min_ns = UINT64_MAX};
     for (int i = 0; i < WARM_UP_LOOPS; i++)
         victim_loop(&work);
-    return (struct victim_work){.seed = seed, .value = seed, .last_ns = work.last_ns, .min_ns = work.min_ns};
+    me->loop_min_ns = work.min_ns;
+}
+
+struct victim_work victim_begin(const struct worker *me)
+{
+    uint64_t seed = work_seed(me->index, 0);
+    return (struct victim_work){.seed = seed, .value = seed, .last_ns = monotonic_ns(), .min_ns = me->loop_min_ns};
 }
 
 uint64_t victim_loop(struct victim_work *work)
@@ -95,7 +100,7 @@ void victim_end(struct worker *me, const struct victim_work *work)
 
 void victim_run(struct worker *me)
 {
-    struct victim_work work = victim_begin(me->index);
+    struct victim_work work = victim_begin(me);
     while (victim_loop(&work) < me->injection->end_ns)
         continue;
     victim_end(me, &work);
@@ -127,6 +132,8 @@ static void *worker_main(void *argument)
     thread_meter_open(&meter);
     if (acts && kind->prepare != NULL)
         kind->prepare(me);
+    if (me->is_victim)
+        victim_warm_up(me);
     pass(&injection->ready);
     pass(&injection->started);
     if (acts)
