@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields"
+all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|losses|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|losses|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -409,6 +409,91 @@ refuses 2 phases --blocks 8 --buffers 7 --every 1
 refuses 2 loops --size 100 --blocks 16
 refuses 2 blocks --values 100
 refuses 2 path --states 1
+
+# inject: each kind; events and missed instants add up to the window's, in the truth and in the log.
+check_inject() {
+    built inject || return 0
+    works inject "$1" --seconds 0.1 "${@:2}"
+    [ $code -eq 0 ] || return 0
+    run inject "$1" --seconds 0.1 "${@:2}" --log "$scratch/log" --truth "$scratch/truth"
+    local events
+    events=$(grep -o '"count":[0-9]*' "$scratch/truth" | head -1 | cut -d: -f2)
+    equal "lines in the log of inject $1" "$(($(wc -l <"$scratch/log") - 1))" "$events"
+}
+if built inject; then
+    if run inject rt --seconds 0.01; [ $code -eq 2 ] && grep -q '^inject: SCHED_FIFO' "$scratch/err"; then
+        skip "inject rt: $(cut -d: -f 2- "$scratch/err")"
+    else
+        check_inject rt --period-us 1000 --length-us 50
+        check_inject rt --period-us 2000 --length-us 20 --offset-us 500 --stagger --victim "$first_cpu"
+    fi
+fi
+for kind in munmap membarrier timers faults; do check_inject $kind --rate 500; done
+check_inject sync --rate 20 --bytes 8K --dir "$bin"
+check_inject timers --rate 2000 --victims "$first_cpu" --offset-us 100
+works inject none --seconds 0.1
+works inject none --seconds 0.1 --victim "$first_cpu"
+refuses 2 inject nothing
+refuses 2 inject none --rate 100
+refuses 2 inject none --log "$scratch/log"
+refuses 2 inject timers --length-us 100
+refuses 2 inject timers --log /no/such/directory/log
+refuses 2 inject timers --rate 0
+refuses 2 inject timers --rate 1000 --offset-us 1000
+refuses 2 inject timers --rate 100000 --seconds 1000
+refuses 2 inject timers --victim "$first_cpu" --victims "$first_cpu"
+refuses 2 inject rt --length-us 100 --period-us 100
+refuses 2 inject sync --dir /no/such/directory
+refuses 2 inject munmap --cpu "$first_cpu" --victim "$first_cpu"
+
+# bsp and solver: the series has a line for each step and rank. Threads and MPI have the same result.
+check_series() {
+    equal "lines in the series of $1" "$(wc -l <"$scratch/series")" $((1 + $2))
+    equal "header of the series of $1" "$(head -1 "$scratch/series")" rank,step,compute_ns,sync_ns
+}
+for threads in 1 2 5; do
+    built bsp && works bsp --threads $threads --work-us 20 --steps 50 --warm-up 5 --series "$scratch/series" &&
+        check_series bsp $((threads * 50))
+done
+for sync in allreduce barrier; do
+    works bsp --threads 2 --work-us 10 --steps 50 --warm-up 5 --sync $sync --wait futex --cpus "$first_cpu"
+    works bsp --threads 3 --work-us 10 --steps 20 --warm-up 5 --sync $sync --wait yield --iterations-per-us 300
+done
+refuses 2 bsp --steps 0
+refuses 2 bsp --sync sometimes
+refuses 2 bsp --cpus 4000
+refuses 2 bsp --series /no/such/directory/series
+for threads in 1 2 4 6 7; do
+    built solver && works solver --threads $threads --columns 20 --rows 9 --steps 150 --warm-up 5 \
+        --phases "$scratch/series" && check_series solver $((threads * 150))
+done
+works solver --threads 1 --columns 1 --rows 1 --steps 3 --warm-up 1
+works solver --threads 6 --columns 1 --rows 2 --steps 20 --warm-up 1
+for wait in spin futex yield; do works solver --threads 2 --columns 30 --rows 30 --steps 20 --warm-up 5 --wait $wait; done
+refuses 2 solver --steps 0
+refuses 2 solver --columns 0
+refuses 2 solver --phases /no/such/directory/phases
+solver_checksum() { grep -o '^checksum 0x[0-9a-f]*' "$scratch/out"; }
+bulk_over_mpi() {
+    if ! [ -x "$bin/solver-mpi" ] || ! command -v "$mpiexec" >/dev/null; then
+        skip "bsp-mpi and solver-mpi: need MPI"
+        return 0
+    fi
+    local problem="--columns 20 --rows 30 --steps 150 --warm-up 5"
+    run solver --threads 2 $problem
+    local reference
+    reference="0 $(solver_checksum)"
+    timeout 60 "$mpiexec" -n 2 "$bin/solver-mpi" $problem --phases "$scratch/series" >"$scratch/out" 2>&1
+    equal "two ranks of solver-mpi" "$? $(solver_checksum)" "$reference"
+    check_series solver-mpi 300
+    timeout 60 "$mpiexec" -n 2 "$bin/bsp-mpi" --work-us 20 --steps 50 --warm-up 5 --series "$scratch/series" \
+        >"$scratch/out" 2>&1
+    equal "two ranks of bsp-mpi" "$? $(grep -c '^bsp-mpi: 2 ranks' "$scratch/out")" "0 1"
+    check_series bsp-mpi 100
+    refuses 2 solver-mpi --threads 2
+    refuses 2 bsp-mpi --wait spin
+}
+bulk_over_mpi
 
 # Output errors are reported.
 run hog --seconds 0.01 --truth /dev/full
