@@ -426,6 +426,7 @@ if built inject; then
     else
         check_inject rt --period-us 1000 --length-us 50
         check_inject rt --period-us 2000 --length-us 20 --offset-us 500 --stagger --victim "$first_cpu"
+        check_inject timers --rate 1000 --priority 10
     fi
 fi
 for kind in munmap membarrier timers faults; do check_inject $kind --rate 500; done
@@ -435,6 +436,7 @@ works inject none --seconds 0.1
 works inject none --seconds 0.1 --victim "$first_cpu"
 refuses 2 inject nothing
 refuses 2 inject none --rate 100
+refuses 2 inject faults --priority 10
 refuses 2 inject none --log "$scratch/log"
 refuses 2 inject timers --length-us 100
 refuses 2 inject timers --log /no/such/directory/log

@@ -60,11 +60,11 @@ static void check_options(const struct settings *settings)
     bool rt = kind == &kind_rt, sync = kind == &kind_sync;
     refuse_unless(rt, settings->has_length, "length-us", kind->name);
     refuse_unless(rt, settings->has_period, "period-us", kind->name);
-    refuse_unless(rt, settings->has_priority, "priority", kind->name);
     refuse_unless(sync, settings->has_bytes, "bytes", kind->name);
     refuse_unless(sync, settings->has_directory, "dir", kind->name);
     refuse_unless(!rt && kind != &kind_none, settings->has_rate, "rate", kind->name);
     refuse_unless(kind->thread_name != NULL, settings->has_cpus, "cpu", kind->name);
+    refuse_unless(kind->thread_name != NULL, settings->has_priority, "priority", kind->name);
     refuse_unless(kind->thread_name != NULL, settings->has_offset, "offset-us", kind->name);
     refuse_unless(kind->thread_name != NULL, injection->stagger, "stagger", kind->name);
     refuse_unless(kind != &kind_none, settings->log_path != NULL, "log", kind->name);
@@ -115,7 +115,7 @@ static void demand_fifo(const struct injection *injection)
 {
     const struct sched_param fifo = {.sched_priority = (int)injection->priority}, other = {0};
     if (sched_setscheduler(0, SCHED_FIFO, &fifo) != 0)
-        bad_input("SCHED_FIFO is not permitted (%s): kind rt needs CAP_SYS_NICE or RLIMIT_RTPRIO of %d",
+        bad_input("SCHED_FIFO is not permitted (%s): it needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least %d",
                   strerror(errno), fifo.sched_priority);
     if (sched_setscheduler(0, SCHED_OTHER, &other) != 0)
         system_failed("leave SCHED_FIFO");
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 {
     static struct settings settings = {
         .injection = {.duration_ns = NS_PER_SECOND, .period_ns = 10 * NS_PER_MS, .length_ns = 100 * NS_PER_US,
-                      .priority = 50, .bytes = 4096},
+                      .bytes = 4096},
         .rate = 1000,
     };
     struct injection *injection = &settings.injection;
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
         {"stagger", OPTION_FLAG, &injection->stagger, 0, 0, NULL, NULL,
          "out of step: CPU k of n is shifted by k/n of a period", NULL},
         {"priority", OPTION_COUNT, &injection->priority, 1, 99, NULL, "N",
-         "rt: priority of SCHED_FIFO (50)", &settings.has_priority},
+         "priority of the injector in SCHED_FIFO (rt: 50; else it is not in SCHED_FIFO)", &settings.has_priority},
         {"bytes", OPTION_BYTES, &injection->bytes, 1, 1073741824.0, NULL, "BYTES",
          "sync: size of each write (4096)", &settings.has_bytes},
         {"dir", OPTION_TEXT, &injection->directory, 0, 0, NULL, "DIR",
@@ -226,9 +226,11 @@ int main(int argc, char **argv)
     injection->kind = kind_named(name);
     if (injection->kind != &kind_rt)
         injection->period_ns = (uint64_t)llround((double)NS_PER_SECOND / settings.rate);
+    else if (injection->priority == 0)
+        injection->priority = 50;
     check_options(&settings);
     choose_cpus(&settings);
-    if (injection->kind == &kind_rt)
+    if (injection->priority != 0)
         demand_fifo(injection);
     FILE *log_file = open_log(settings.log_path);
     size_t count;

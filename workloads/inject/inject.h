@@ -37,7 +37,7 @@ struct injection {
     uint64_t duration_ns, period_ns;
     uint64_t length_ns, offset_ns;    // rt
     bool stagger;
-    uint64_t priority;                // rt: of SCHED_FIFO
+    uint64_t priority;                // of the injectors in SCHED_FIFO; 0: they are not
     bool memory_locked;
     uint64_t bytes;                   // sync
     const char *directory;

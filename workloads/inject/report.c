@@ -92,6 +92,7 @@ void write_truth(struct truth *truth, const struct injection *injection, const s
     truth_u64(truth, "begin_ns", injection->begin_ns);
     truth_u64(truth, "end_ns", injection->end_ns);
     truth_u64(truth, "period_ns", injection->period_ns);
+    truth_u64(truth, "priority", injection->priority);
     if (injection->kind == &kind_rt) {
         truth_u64(truth, "length_ns", injection->length_ns);
         truth_bool(truth, "staggered", injection->stagger);

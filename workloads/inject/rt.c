@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Kind rt: a SCHED_FIFO thread that spins for a while at each instant, like a daemon with a higher priority.
-#include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 
 #include "fail.h"
 #include "inject.h"
@@ -19,10 +17,6 @@ static uint64_t spin(uint64_t begin_ns, uint64_t length_ns)
 
 static void prepare(struct worker *me)
 {
-    const struct sched_param parameters = {.sched_priority = (int)me->injection->priority};
-    errno = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
-    if (errno != 0)
-        system_failed("use SCHED_FIFO");
     spin(monotonic_ns(), me->injection->length_ns);
 }
 

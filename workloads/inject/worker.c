@@ -6,6 +6,7 @@
 // 3. Victims sleep until the window begins, injectors until their first instant. All end by the clock.
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -116,6 +117,14 @@ static uint64_t offset_of(const struct worker *worker)
     return (injection->offset_ns + shift_ns) % injection->period_ns;
 }
 
+static void use_fifo(uint64_t priority)
+{
+    const struct sched_param parameters = {.sched_priority = (int)priority};
+    errno = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
+    if (errno != 0)
+        system_failed("use SCHED_FIFO");
+}
+
 static void *worker_main(void *argument)
 {
     struct worker *me = argument;
@@ -130,6 +139,8 @@ static void *worker_main(void *argument)
     if (prctl(PR_SET_TIMERSLACK, 1) != 0)
         system_failed("set the timer slack");
     thread_meter_open(&meter);
+    if (!me->is_victim && injection->priority != 0)
+        use_fifo(injection->priority);
     if (acts && kind->prepare != NULL)
         kind->prepare(me);
     if (me->is_victim)
