@@ -262,7 +262,7 @@ static struct accuracy verify(struct fields *fields)
     drift = sqrt(group_sum(fields->me, drift));
     error = sqrt(group_sum(fields->me, error));
     double norm_b = sqrt(fields->norm_b), norm_known = sqrt(fields->norm_known);
-    if (!(drift <= 1e-11 * norm_b))
+    if (!(drift <= 1e-10 * norm_b))
         check_failed("the residual is not b - A x: they differ by %g of b", drift / norm_b);
     if (!(error <= residual / smallest_eigenvalue(fields) * 1.001 + 1e-9 * norm_known))
         check_failed("the solution is farther from the known one than its residual allows");

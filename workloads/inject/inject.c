@@ -80,6 +80,15 @@ static void check_options(const struct settings *settings)
         bad_input("the window has more than %d events for each thread", (int)MAX_EVENTS);
 }
 
+// Returns the first CPU of `allowed` that is not in `taken`, or the first of all.
+static unsigned first_other(const struct cpu_list *allowed, const struct cpu_list *taken)
+{
+    for (size_t i = 0; i < allowed->count; i++)
+        if (!cpu_list_contains(taken, allowed->cpus[i]))
+            return allowed->cpus[i];
+    return allowed->cpus[0];
+}
+
 // By default the victim is on the first CPU that the process may use, and the injector on the last one.
 static void choose_cpus(struct settings *settings)
 {
@@ -91,12 +100,7 @@ static void choose_cpus(struct settings *settings)
     if (settings->has_victim)
         settings->victims = settings->victim;
     else if (!settings->has_victims && kind->needs_victim)
-        settings->victims = (struct cpu_list){
-            .count = 1,
-            .cpus = {settings->has_cpus && settings->cpus.cpus[0] == allowed.cpus[0] && allowed.count > 1
-                         ? allowed.cpus[1]
-                         : allowed.cpus[0]},
-        };
+        settings->victims = (struct cpu_list){.count = 1, .cpus = {first_other(&allowed, &settings->cpus)}};
     if (kind->thread_name == NULL)
         return;
     if (!settings->has_cpus) {
