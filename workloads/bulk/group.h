@@ -77,7 +77,8 @@ extern const char *const group_suffix;
 void group_run(const struct group_options *options, group_body *body, void *problem);
 
 void group_barrier(struct member *me);
-// The sum of `own` over all ranks, the same bits in all ranks.
+// The sum of `own` over all ranks, the same bits in all ranks. Threads are added in the order of the ranks; MPI may
+// take another order.
 double group_sum(struct member *me, double own);
 uint64_t group_sum_u64(struct member *me, uint64_t own);
 // Exchanges borders with all neighbours.

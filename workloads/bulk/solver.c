@@ -363,7 +363,7 @@ int main(int argc, char **argv)
         .example = "solver --cpus 0-3 --threads 4 --columns 200 --rows 200 --steps 5000 --phases phases.csv --truth -\n"
                    "mpiexec -n 4 solver-mpi --cpus 0-3",
         .checked = "The residual is that of the solution; the distance to the known solution is not above what the\n"
-                   "residual allows. The checksum is the same for each run with as many ranks.",
+                   "residual allows. The checksum is the same for each run with as many threads.",
         .options = options,
         .option_count = COUNT_OF(options),
     };
