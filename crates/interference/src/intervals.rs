@@ -121,7 +121,8 @@ impl Interference {
         self.contexts.entry(event.cpu).or_default().clear();
         let out_waits = event.b & switch::OUT_RUNNABLE != 0;
         let into = (event.tid, named.map_or_else(String::new, |named| text(&named.comm)));
-        let charged = self.waits.switch(event.cpu, event.t_ns, event.a as u32, into, out_waits);
+        let out = (event.a != switch::OUT_UNKNOWN).then_some(event.a as u32);
+        let charged = self.waits.switch(event.cpu, event.t_ns, out, into, out_waits);
         if event.b & switch::OUT_FOLLOWED != 0 {
             self.faults.left(event.a as u32, event.t_ns);
         }

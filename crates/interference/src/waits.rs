@@ -35,10 +35,12 @@ struct Waiting {
 }
 
 impl Waits {
-    /// A switch on `cpu` from thread `out` to thread `into`. Returns what the waiting threads are charged with.
-    pub(crate) fn switch(&mut self, cpu: u16, t_ns: u64, out: u32, into: (u32, String), out_waits: bool) -> Vec<Charged> {
+    /// A switch on `cpu` from thread `out` (`None`: not known) to thread `into`. Returns what the waiting threads are charged with.
+    pub(crate) fn switch(&mut self, cpu: u16, t_ns: u64, out: Option<u32>, into: (u32, String), out_waits: bool) -> Vec<Charged> {
         // A switch without an event may have come in between; then another thread leaves than the one that came.
-        if self.cpus.get(&cpu).is_none_or(|running| running.tid != out) {
+        if let Some(out) = out
+            && self.cpus.get(&cpu).is_none_or(|running| running.tid != out)
+        {
             self.cpus.insert(cpu, Running { tid: out, work: None });
         }
         let mut charged = self.charge(cpu, t_ns);
@@ -48,7 +50,7 @@ impl Waits {
         {
             charged.push((into.0, waiting.since_ns, t_ns, self.cause(cpu)));
         }
-        if out_waits {
+        if let Some(out) = out.filter(|_| out_waits) {
             self.waiting.insert(out, Waiting { cpu, since_ns: t_ns });
         }
         self.cpus.insert(cpu, Running { tid: into.0, work: None });

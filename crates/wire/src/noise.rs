@@ -73,7 +73,6 @@ pub mod kind {
     pub const TICK_STOP: u8 = 14;
     pub const TLB_FLUSH: u8 = 15;
     pub const MOVED: u8 = 16;
-    pub const FOLLOWED: u8 = 17;
 }
 
 /// Numbers of `enum cox_edge`.
@@ -95,6 +94,8 @@ pub mod fault {
 /// Bits of `b` in events of switches (`COX_SWITCH_*`).
 pub mod switch {
     #![allow(missing_docs)]
+    /// The thread that left, if it is not known.
+    pub const OUT_UNKNOWN: u64 = 0xffff_ffff;
     pub const OUT_FOLLOWED: u64 = 1;
     pub const OUT_RUNNABLE: u64 = 2;
     pub const IN_FOLLOWED: u64 = 4;

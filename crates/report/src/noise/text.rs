@@ -8,8 +8,10 @@ use crate::table::{Align, Table};
 
 /// Number of causes that are listed for each CPU.
 const LISTED: usize = 14;
+/// Number of causes for which the text says what silences them.
+const KNOBS: usize = 4;
 /// Widest column of names.
-const NAMES: usize = 44;
+const NAMES: usize = 52;
 /// Causes that take less than this share of the stolen time are not listed, once there are some.
 const WORTH_LISTING: f64 = 0.002;
 
@@ -58,7 +60,7 @@ fn header(report: &NoiseReport) -> String {
 
 fn of_cpu(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
     let mut lines = style.wrapped(&answer(report, cpu), "  ", "      ");
-    if !cpu.by_cause.is_empty() {
+    if cpu.by_cause.iter().any(|taken| taken.stolen_ns > 0) {
         lines.extend(causes(report, cpu, style));
     }
     lines.extend(style.wrapped(&check(report, cpu), "  check: ", "      "));
@@ -125,8 +127,6 @@ fn causes(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
     table.column("max", Align::Right, 0, listed.iter().map(|taken| duration(taken.longest_ns)));
     let us = |ns: u64| format!("{:.1}", cpu.us_per_s(ns));
     table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.stolen_ns)));
-    let knob = |at: u32| cause(at).and_then(|cause| cause.knob.clone()).unwrap_or_default();
-    table.column("knob", Align::Left, 2, listed.iter().map(|taken| knob(taken.cause)));
     let mut lines = table.lines(style.columns());
     let rest = &cpu.by_cause[listed.len()..];
     if !rest.is_empty() {
@@ -134,6 +134,13 @@ fn causes(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
         let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
         lines.extend(style.wrapped(&more, "  ", "    "));
     }
+    let knob = |taken: &&super::Taken| {
+        let cause = cause(taken.cause)?;
+        Some(format!("{}: {}", cause.name, cause.knob.as_ref()?))
+    };
+    lines.extend(
+        listed.iter().filter_map(knob).take(KNOBS).flat_map(|knob| style.wrapped(&knob, "  what silences it: ", "      ")),
+    );
     lines
 }
 

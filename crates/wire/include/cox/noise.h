@@ -48,12 +48,12 @@ enum cox_noise_kind {
 	COX_NOISE_TICK_STOP, /* `a`: whether the tick was stopped; `b`: what prevented it (TICK_DEP_MASK_*) */
 	COX_NOISE_TLB_FLUSH, /* `a`: reason (enum tlb_flush_reason); `b`: pages */
 	COX_NOISE_MOVED,     /* the preempted thread `tid` waits on `cpu` from now on */
-	COX_NOISE_FOLLOWED,  /* `tid` is followed from now on, and runs on `cpu` */
 };
 
 enum cox_edge { COX_POINT, COX_BEGIN, COX_END };
 enum cox_fault { COX_FAULT_USER = 1, COX_FAULT_KERNEL, COX_FAULT_MAJOR = 4 };
 
+#define COX_SWITCH_OUT_UNKNOWN 0xffffffffull /* `a`: it is not known which thread left */
 #define COX_SWITCH_OUT_FOLLOWED 1 /* the thread that left is followed */
 #define COX_SWITCH_OUT_RUNNABLE 2 /* the thread that left would have continued */
 #define COX_SWITCH_IN_FOLLOWED 4  /* the thread that came is followed */

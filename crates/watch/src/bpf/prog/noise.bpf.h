@@ -94,17 +94,6 @@ COX_INLINE void noise_write_named(u64 t, u8 kind, u32 cpu, struct task_struct *p
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* Writes an event of a context on this CPU, if a followed thread runs here. */
-COX_INLINE int noise_here(u8 kind, u8 edge, u64 a, u64 b)
-{
-	u32 cpu = noise_cpu();
-	u32 tid = noise_runs[cpu];
-
-	if (tid)
-		noise_write(bpf_ktime_get_ns(), kind, edge, cpu, tid, a, b);
-	return 0;
-}
-
 COX_INLINE struct cox_noise *noise_in(struct cox_thread *thread)
 {
 	return thread && thread->noise.followed ? &thread->noise : NULL;
@@ -123,22 +112,65 @@ COX_INLINE void noise_now_runs(u32 cpu, u32 tid)
 		__sync_fetch_and_and(&noise_busy[cpu / 64], ~bit);
 }
 
+/* The thread `p` no longer waits for a CPU. */
+COX_INLINE void noise_waits_no_more(struct cox_noise *noise)
+{
+	if (!noise->waits_on)
+		return;
+	__sync_fetch_and_add(&noise_waiting[(noise->waits_on - 1) & (COX_MAX_CPUS - 1)], -1);
+	noise->waits_on = 0;
+}
+
 /*
- * A thread that is followed while it runs is noticed at the next interrupt of its timer, because enrolling happens on another CPU. From then on its
- * events are complete.
+ * The followed thread `p` runs on this CPU, and no event has told its arrival: it was enrolled while it ran, or the kernel did not trace the switch
+ * (clocks.bpf.h has the same case). Writes the switch with the time that the scheduler keeps.
  */
-COX_INLINE void noise_notice(void)
+static __attribute__((noinline)) int noise_arrived(u32 cpu)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cox_noise *noise = noise_in(thread_of(p));
+
+	if (!noise || !p->pid)
+		return 0;
+	cpu &= COX_MAX_CPUS - 1;
+	noise_now_runs(cpu, tid_of(p));
+	noise_write_named(p->sched_info.last_arrival, COX_NOISE_SWITCH, cpu, p, COX_SWITCH_OUT_UNKNOWN, COX_SWITCH_IN_FOLLOWED, -1);
+	noise_waits_no_more(noise);
+	return 0;
+}
+
+/* Returns the followed thread that runs on this CPU; 0: none. */
+COX_INLINE u32 noise_runs_here(u32 cpu)
+{
+	if (!noise_runs[cpu] && has_storage(bpf_get_current_task_btf()))
+		noise_arrived(cpu);
+	return noise_runs[cpu];
+}
+
+/* Writes an event of a context on this CPU, if a followed thread runs here. */
+COX_INLINE int noise_here(u8 kind, u8 edge, u64 a, u64 b)
+{
+	u64 t = bpf_ktime_get_ns();
+	u32 cpu = noise_cpu();
+	u32 tid = noise_runs_here(cpu);
+
+	if (tid)
+		noise_write(t, kind, edge, cpu, tid, a, b);
+	return 0;
+}
+
+/*
+ * Writes an event of a point in time, if a followed thread is known to run here. Such events also happen while the CPU switches: the thread that
+ * leaves has been reported, and is still the current one. So they do not show that a thread has arrived.
+ */
+COX_INLINE int noise_point(u8 kind, u64 a, u64 b)
 {
 	u32 cpu = noise_cpu();
-	struct task_struct *p;
+	u32 tid = noise_runs[cpu];
 
-	if (noise_runs[cpu])
-		return;
-	p = bpf_get_current_task_btf();
-	if (p->pid && noise_in(thread_of(p))) {
-		noise_now_runs(cpu, tid_of(p));
-		noise_write(bpf_ktime_get_ns(), COX_NOISE_FOLLOWED, COX_POINT, cpu, noise_runs[cpu], 0, 0);
-	}
+	if (tid)
+		noise_write(bpf_ktime_get_ns(), kind, COX_POINT, cpu, tid, a, b);
+	return 0;
 }
 
 #define NOISE_VECTOR(name, number)                                                     \
@@ -146,8 +178,6 @@ COX_INLINE void noise_notice(void)
 	int BPF_PROG(on_##name##_entry, int vector)                                    \
 	{                                                                              \
 		noise_count(COX_COUNT_VECTORS + (number));                             \
-		if ((number) == COX_VECTOR_LOCAL_TIMER)                                \
-			noise_notice();                                                \
 		return noise_here(COX_NOISE_VECTOR, COX_BEGIN, number, 0);             \
 	}                                                                              \
 	SEC("tp_btf/" #name "_exit")                                                   \
@@ -240,19 +270,19 @@ SEC("tp_btf/nmi_handler")
 int BPF_PROG(on_nmi_handler, void *handler, s64 length_ns)
 {
 	noise_count(COX_COUNT_NMIS);
-	return noise_here(COX_NOISE_NMI, COX_POINT, (u64)handler, length_ns);
+	return noise_point(COX_NOISE_NMI, (u64)handler, length_ns);
 }
 
 SEC("tp_btf/tlb_flush")
 int BPF_PROG(on_tlb_flush, int reason, unsigned long pages)
 {
-	return noise_here(COX_NOISE_TLB_FLUSH, COX_POINT, (u32)reason, pages);
+	return noise_point(COX_NOISE_TLB_FLUSH, (u32)reason, pages);
 }
 
 SEC("tp_btf/tick_stop")
 int BPF_PROG(on_tick_stop, int success, int dependency)
 {
-	return noise_here(COX_NOISE_TICK_STOP, COX_POINT, (u32)success, (u32)dependency);
+	return noise_point(COX_NOISE_TICK_STOP, (u32)success, (u32)dependency);
 }
 
 /* Who sends an interrupt to a CPU that runs a followed thread. Writes the sender, its system call, and the place in the kernel. */
@@ -308,10 +338,9 @@ int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
  */
 COX_INLINE int noise_fault_begins(u32 counter, u8 which)
 {
-	u32 cpu = noise_cpu();
 	struct cox_noise *noise;
 
-	if (!noise_runs[cpu])
+	if (!noise_runs_here(noise_cpu()))
 		return 0;
 	noise = noise_in(thread_of(bpf_get_current_task_btf()));
 	if (!noise)
@@ -374,6 +403,8 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 
 	noise_count(COX_COUNT_SWITCHES);
 	if (left) {
+		if (!noise_runs[cpu])
+			noise_arrived(cpu);
 		noise_count(COX_COUNT_SWITCHES_OUT);
 		flags = COX_SWITCH_OUT_FOLLOWED;
 		if ((preempt || state == 0) && !(state & TASK_DEAD)) {
@@ -386,10 +417,8 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 		flags |= COX_SWITCH_IN_FOLLOWED;
 	if (flags || noise_waiting[cpu])
 		noise_write_named(t, COX_NOISE_SWITCH, cpu, next, tid_of(prev), flags, -1);
-	if (came && came->waits_on) {
-		__sync_fetch_and_add(&noise_waiting[(came->waits_on - 1) & (COX_MAX_CPUS - 1)], -1);
-		came->waits_on = 0;
-	}
+	if (came)
+		noise_waits_no_more(came);
 	noise_now_runs(cpu, came ? tid_of(next) : 0);
 }
 
