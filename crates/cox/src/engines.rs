@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use broker::ebpf;
+use noise::OfProgram;
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
@@ -28,6 +29,7 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
     Engines::new()
         .with(Observing::new(options.backend, children, recorder, scope(options)))
+        .and(options.noise.then(|| OfProgram::new(children)))
         .and(packing)
         .and(overlapping)
 }
@@ -36,7 +38,8 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
 /// runs only one eBPF program. Call this before the session probes its engines, because that loads the programs. The registration ends when the
 /// returned value is dropped. Returns `None` if the session neither packs nor runs tasks, or if cox itself may not load eBPF programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
-    if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
+    let is_alone = options.pack_cpus.is_none() && options.overlap.is_none() && !options.noise;
+    if is_alone || !ebpf::may_itself() {
         return None;
     }
     let children = !options.no_children;
@@ -46,7 +49,7 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
         clocks: observes.then(settings).flatten(),
         snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
         overlap: matches!(options.overlap, Some(overlap::Backend::Auto | overlap::Backend::Bpf)),
-        noise: None,
+        noise: options.noise.then(|| noise::program::settings(children)),
         owner: None,
     }))
 }

@@ -124,3 +124,72 @@ pub fn not_seen(compared: &[Compared]) -> Vec<String> {
     rows.sort_by_key(|row| std::cmp::Reverse(missing(row)));
     rows.iter().map(|row| format!("{} × {}", missing(row), row.name)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(name: &str, count: u64) -> Counter {
+        Counter { name: name.to_owned(), count, handlers: 1 }
+    }
+
+    fn seen(counts: &[(usize, u64)]) -> Vec<u64> {
+        let mut all = vec![0; count::ALL];
+        counts.iter().for_each(|(at, n)| all[*at] = *n);
+        all
+    }
+
+    fn compared(kernel: &[Counter], counts: &[(usize, u64)]) -> Vec<Compared> {
+        interrupts(kernel, &seen(counts), &|_| true)
+    }
+
+    #[test]
+    fn counts_agree_within_three_or_half_a_per_cent() {
+        let timer = count::VECTORS + Vector::LocalTimer as usize;
+        for (kernel, ours, agrees) in [(250, 250, true), (250, 247, true), (250, 246, false), (10_000, 9_950, true), (10_000, 9_949, false)] {
+            let row = &compared(&[counter("LOC", kernel)], &[(timer, ours)])[0];
+            assert_eq!(row.agrees(), agrees, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_without_a_tracepoint_must_not_have_acted() {
+        let rows = compared(&[counter("HYP", 0), counter("XYZ", 1)], &[]);
+        assert_eq!(rows.iter().map(Compared::agrees).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(not_seen(&rows), ["1 × XYZ"]);
+    }
+
+    #[test]
+    fn calls_come_by_two_vectors_and_devices_may_share_an_interrupt() {
+        let (one, many) = (Vector::CallFunctionSingle as usize, Vector::CallFunction as usize);
+        let counts = [(one, 30), (many, 70), (count::IRQS + 36, 40)];
+        let shared = Counter { handlers: 2, ..counter("36", 20) };
+        let rows = compared(&[counter("CAL", 100), counter("TLB", 60), shared], &counts);
+        assert_eq!(rows.len(), 2, "TLB is a part of CAL");
+        assert!(rows.iter().all(Compared::agrees), "{rows:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_seen() {
+        let timer = count::VECTORS + Vector::LocalTimer as usize;
+        let rows = interrupts(&[counter("LOC", 250)], &seen(&[(timer, 0)]), &|name| name != "local_timer_entry");
+        assert_eq!(not_seen(&rows), ["250 × LOC"]);
+        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 9)], &seen(&[]), &|name| name != "softirq_entry");
+        assert_eq!(not_seen(&rows), ["9 × TIMER"]);
+    }
+
+    #[test]
+    fn softirqs_are_compared_by_their_number() {
+        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 90)], &seen(&[(count::SOFTIRQS + 1, 90)]), &|_| true);
+        assert!(rows.iter().all(Compared::agrees), "{rows:?}");
+    }
+
+    #[test]
+    fn each_vector_has_the_row_that_counts_it() {
+        let rows = ["LOC", "RES", "CAL", "IWI", "PLT", "SPU", "TRM", "THR", "DFR"];
+        let counted: Vec<Vector> = rows.iter().flat_map(|row| vectors(row).unwrap()).copied().collect();
+        // Errors of the interrupt controller are counted for the whole machine.
+        let missing: Vec<Vector> = Vector::ALL.into_iter().filter(|vector| !counted.contains(vector)).collect();
+        assert_eq!(missing, [Vector::Error]);
+    }
+}

@@ -31,6 +31,12 @@ impl Contexts {
         self.stack.push(Context { kind, a, begin_ns: t_ns, within_ns: 0, cause });
     }
 
+    /// Returns whether the CPU executes calls that other CPUs have requested. Outside of that, a call is made by the thread itself, which asks all CPUs
+    /// including its own.
+    pub(crate) fn answers_calls(&self) -> bool {
+        self.stack.last().is_some_and(|context| is_named_by(context, kind::CALL))
+    }
+
     /// Ends a context. Returns its span and cause, unless it counts as a part of the context around it.
     pub(crate) fn end(&mut self, kind: u8, a: u64, t_ns: u64) -> Option<(Span, Cause)> {
         // The ends of timers and calls do not say their function.

@@ -75,3 +75,54 @@ fn charge(by_cause: &BTreeMap<CauseId, u64>, length_ns: u64) -> Finding {
     charged.iter_mut().filter(|(of, _)| *of == cause).for_each(|(_, ns)| *ns += rest_ns);
     Finding::Caused { cause, inside_ns, charged }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intervals::Span;
+
+    fn interval(begin_ns: u64, end_ns: u64, inside_ns: u64, cause: u32) -> Interval {
+        let span = Span { begin_ns, end_ns, inside_ns, outermost: true };
+        Interval { tid: 1, cpu: 0, span, cause: CauseId(cause) }
+    }
+
+    fn detour(start_ns: u64, length_ns: u64) -> Detour {
+        Detour { start_ns, length_ns }
+    }
+
+    #[test]
+    fn the_cause_with_the_most_time_bears_what_no_event_covers() {
+        let intervals = [interval(10_100, 10_400, 300, 0), interval(10_500, 11_500, 1_000, 1)];
+        let found = findings(&[detour(10_000, 2_000)], &intervals);
+        let charged = vec![(CauseId(0), 300), (CauseId(1), 1_700)];
+        assert_eq!(found, [Finding::Caused { cause: CauseId(1), inside_ns: 1_300, charged }]);
+    }
+
+    #[test]
+    fn a_detour_without_an_event_has_no_cause() {
+        let before = interval(1_000, 9_700, 8_700, 0);
+        let behind = interval(12_300, 12_400, 100, 0);
+        assert_eq!(findings(&[detour(10_000, 2_000)], &[before, behind]), [Finding::NoEvent]);
+        // The clocks may differ by the tolerance.
+        let near = interval(1_000, 10_000 - TOLERANCE_NS, 10, 0);
+        assert_ne!(findings(&[detour(10_000, 2_000)], &[near]), [Finding::NoEvent]);
+    }
+
+    #[test]
+    fn a_detour_is_never_charged_with_more_than_its_length() {
+        // Two intervals that both reach beyond the detour.
+        let intervals = [interval(9_000, 10_900, 1_900, 0), interval(10_950, 14_000, 3_000, 1)];
+        let found = findings(&[detour(10_000, 1_000)], &intervals);
+        let [Finding::Caused { inside_ns: 1_000, charged, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(charged.iter().map(|(_, ns)| ns).sum::<u64>(), 1_000);
+    }
+
+    /// A long interval must be found although shorter ones begin later.
+    #[test]
+    fn every_detour_in_a_long_interval_is_caused() {
+        let intervals = [interval(0, 100_000, 90_000, 0), interval(10_000, 10_100, 100, 1), interval(20_000, 20_100, 100, 1)];
+        let detours: Vec<Detour> = (0..10).map(|n| detour(n * 10_000 + 5_000, 1_000)).collect();
+        let found = findings(&detours, &intervals);
+        assert!(found.iter().all(|finding| matches!(finding, Finding::Caused { cause: CauseId(0), .. })), "{found:?}");
+    }
+}

@@ -42,4 +42,13 @@ impl Senders {
         let at = queue.iter().rposition(fits)?;
         queue.remove(at).map(|sent| sent.sender)
     }
+
+    /// Takes the sender of the oldest request to this CPU that is not answered yet: the receiver does not tell the address of a request for which the
+    /// sender does not wait.
+    pub(crate) fn take_oldest(&mut self, cpu: u16, t_ns: u64) -> Option<Sender> {
+        let queue = self.by_cpu.get_mut(&cpu)?;
+        let fits = |sent: &Sent| sent.request.is_some() && t_ns.saturating_sub(sent.t_ns) < LONGEST_NS;
+        let at = queue.iter().position(fits)?;
+        queue.remove(at).map(|sent| sent.sender)
+    }
 }

@@ -7,6 +7,8 @@
 //! 5. [`counters`]: the kernel's own counters before and after, for the audit.
 //! 6. [`findings`]: events and detours → causes, and the audit.
 //! 7. [`engine`]: these steps in the life cycle of a session.
+//!
+//! [`program`] is an engine of its own: what takes time from the threads of a program, without any loop.
 
 pub mod clock;
 pub mod counters;
@@ -14,7 +16,9 @@ pub mod engine;
 pub mod findings;
 pub mod loops;
 pub mod plan;
+pub mod program;
 pub mod team;
 
 pub use engine::{Measured, Noise};
 pub use plan::{Loop, Plan, Work};
+pub use program::OfProgram;

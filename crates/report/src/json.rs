@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 pub use crate::checks::{Checks, Compared};
+use crate::noise::ProgramNoise;
 use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
 
@@ -45,6 +46,9 @@ pub struct Document {
     /// The result of overlapping, if it was requested (`--overlap`).
     #[serde(default)]
     pub overlap: Option<OverlapReport>,
+    /// What took time from the program's threads, if it was requested (`--noise`).
+    #[serde(default)]
+    pub noise: Option<ProgramNoise>,
 }
 
 impl Document {
@@ -65,6 +69,7 @@ impl Document {
             checks,
             pack: None,
             overlap: None,
+            noise: None,
         }
     }
 

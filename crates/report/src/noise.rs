@@ -1,11 +1,13 @@
 //! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
 
+mod program;
 mod text;
 
 use ledger::Provenance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
 pub use text::text;
 
 /// Version of the JSON schema of [`NoiseReport`].

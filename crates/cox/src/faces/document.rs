@@ -13,6 +13,7 @@ use report::pack::PackReport;
 use session::{Attached, Ended, Exit, Launch, Launched, Target};
 use trace::Recording;
 
+use super::program_noise;
 use crate::cli;
 use crate::run_context::RunContext;
 
@@ -39,6 +40,7 @@ pub fn document(
     observed: &mut Observed,
     packed: Option<PackReport>,
     counted: Option<&Counted>,
+    taken: Option<&noise::program::Taken>,
 ) -> Result<(Document, Option<Result<Recording>>)> {
     let Session { options, target, ended, run_context, provenance } = session;
     let command = target.words();
@@ -64,7 +66,8 @@ pub fn document(
     }
     let cpus = facts.allowed_cpus.len() as u64;
     let overlap = counted.map(|counted| overlap::report(counted, &account, cpus));
-    let document = Document { pack: packed, overlap, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
+    let noise = taken.map(|taken| program_noise::document(taken, &account));
+    let document = Document { pack: packed, overlap, noise, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     Ok((document, recorded))
 }
 

@@ -86,13 +86,14 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
 }
 
 /// The names of the running kernel.
-struct KernelNames {
+pub struct KernelNames {
     symbols: KernelSymbols,
     devices: BTreeMap<u32, String>,
 }
 
 impl KernelNames {
-    fn read() -> KernelNames {
+    /// Reads the names.
+    pub fn read() -> KernelNames {
         let root = Root::live();
         let devices = |row: &interrupts::Row| Some((row.name.parse().ok()?, row.devices().join(", ")));
         let rows = interrupts::interrupts(&root).unwrap_or_default();
@@ -102,7 +103,8 @@ impl KernelNames {
         }
     }
 
-    fn cause(&self, cause: &Cause) -> doc::Cause {
+    /// Returns a cause with its names.
+    pub fn cause(&self, cause: &Cause) -> doc::Cause {
         let place = match cause {
             Cause::Call { sender: Some(sender), .. } | Cause::Reschedule { sender: Some(sender) } => Some(sender.place),
             _ => None,

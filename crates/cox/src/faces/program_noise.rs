@@ -1,0 +1,90 @@
+//! The section of the noise engine on a program, as a part of the report.
+
+use std::collections::{BTreeMap, HashMap};
+
+use interference::account::Sum;
+use interference::{Cause, CauseId};
+use ledger::Account;
+use noise::program::Taken;
+use report::noise::{ProgramNoise, TakenFromThreads, ThreadNoise};
+
+use super::noise::KernelNames;
+
+/// Returns the part of the report.
+pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
+    let names = KernelNames::read();
+    let causes = taken.causes.all();
+    let mut totals: BTreeMap<CauseId, (u64, u64, Sum)> = BTreeMap::new();
+    let mut threads = Vec::new();
+    let comms: HashMap<u32, &str> = threads_of(account).map(|thread| (thread.tid, thread.comm.as_str())).collect();
+    for tid in taken.account.threads() {
+        let scale = Scale::of_thread(taken, tid);
+        let mut by_cause = Vec::new();
+        for (cause, sum) in taken.account.of_thread(tid) {
+            let row = scale.row(cause, &causes[cause.0 as usize], sum);
+            let (count, inside_ns, total) = totals.entry(cause).or_default();
+            *count += row.count;
+            *inside_ns += row.inside_ns;
+            total.lengths.add(&sum.lengths);
+            by_cause.push(row);
+        }
+        threads.push(ThreadNoise { tid, comm: comms.get(&tid).copied().unwrap_or_default().to_owned(), by_cause });
+    }
+    let mut total: Vec<TakenFromThreads> = totals
+        .into_iter()
+        .map(|(cause, (count, inside_ns, sum))| TakenFromThreads { count, inside_ns, ..row(cause, &sum) })
+        .collect();
+    total.sort_by_key(|row| (std::cmp::Reverse(row.inside_ns), row.cause));
+    let by_threads = |row: &&TakenFromThreads| {
+        matches!(causes[row.cause as usize], Cause::Thread { .. } | Cause::Work { .. })
+    };
+    let taken_by_threads_ns = total.iter().filter(by_threads).map(|row| row.inside_ns).sum();
+    let all_ns: u64 = total.iter().map(|row| row.inside_ns).sum();
+    ProgramNoise {
+        causes: causes.iter().map(|cause| names.cause(cause)).collect(),
+        total,
+        threads,
+        thread_time_ns: threads_of(account).map(|thread| thread.wall_ns).sum(),
+        taken_from_run_ns: all_ns - taken_by_threads_ns,
+        taken_by_threads_ns,
+        events: taken.events,
+        lost: taken.lost,
+        without: taken.without.clone(),
+    }
+}
+
+fn threads_of(account: &Account) -> impl Iterator<Item = &ledger::account::Thread> {
+    account.programs.iter().flat_map(|program| &program.processes).flat_map(|process| &process.threads)
+}
+
+/// By how much the measured page faults of a thread are fewer than all.
+struct Scale(f64);
+
+impl Scale {
+    fn of_thread(taken: &Taken, tid: u32) -> Scale {
+        let is_fault = |cause: CauseId| matches!(taken.causes.get(cause), Cause::Fault { .. });
+        let measured: u64 =
+            taken.account.of_thread(tid).iter().filter(|(cause, _)| is_fault(*cause)).map(|(_, sum)| sum.lengths.count()).sum();
+        let all = taken.faults.iter().find(|(of, _)| *of == tid).map_or(0, |(_, count)| *count);
+        Scale(if measured == 0 { 1.0 } else { (all as f64 / measured as f64).max(1.0) })
+    }
+
+    fn row(&self, cause: CauseId, of: &Cause, sum: &Sum) -> TakenFromThreads {
+        let mut row = row(cause, sum);
+        if matches!(of, Cause::Fault { .. }) {
+            row.count = (row.count as f64 * self.0).round() as u64;
+            row.inside_ns = (row.inside_ns as f64 * self.0).round() as u64;
+        }
+        row
+    }
+}
+
+fn row(cause: CauseId, sum: &Sum) -> TakenFromThreads {
+    TakenFromThreads {
+        cause: cause.0,
+        count: sum.lengths.count(),
+        inside_ns: sum.inside_ns,
+        median_ns: sum.lengths.quantile_ns(50),
+        longest_ns: sum.lengths.quantile_ns(100),
+    }
+}

@@ -1,0 +1,114 @@
+//! What was taken from the threads of a program: the part `noise` of the document of `cox run --noise`.
+
+use advise::numbers::{count, counted, duration, percent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Cause;
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// Number of causes that the text lists.
+const LISTED: usize = 10;
+/// Widest column of names.
+const NAMES: usize = 52;
+
+/// What was taken from the threads of a program. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramNoise {
+    /// All causes; the other figures name them by their index.
+    pub causes: Vec<Cause>,
+    /// What each cause took from all threads, the most first.
+    pub total: Vec<TakenFromThreads>,
+    /// The threads, by the order of the report.
+    pub threads: Vec<ThreadNoise>,
+    /// Sum of the lifetimes of all threads.
+    pub thread_time_ns: u64,
+    /// Time that interrupts, softirqs and page faults took out of the threads' run time.
+    pub taken_from_run_ns: u64,
+    /// Time for which other threads ran while threads of the program were preempted.
+    pub taken_by_threads_ns: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Number of events that were lost.
+    pub lost: u64,
+    /// Tracepoints that did not report.
+    pub without: Vec<String>,
+}
+
+/// What one cause took from threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TakenFromThreads {
+    /// Index of the cause.
+    pub cause: u32,
+    /// Number of times.
+    pub count: u64,
+    /// Net time, without that of other causes within. Of page faults, an estimate: the time of one fault in eleven is measured.
+    pub inside_ns: u64,
+    /// Median of the net times.
+    pub median_ns: u64,
+    /// Longest net time.
+    pub longest_ns: u64,
+}
+
+/// What was taken from one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadNoise {
+    /// Thread id.
+    pub tid: u32,
+    /// The thread's name.
+    pub comm: String,
+    /// What each cause took, the most first.
+    pub by_cause: Vec<TakenFromThreads>,
+}
+
+impl ProgramNoise {
+    pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+        let mut lines = style.section(&self.heading(), &[]);
+        let worth = |taken: &&TakenFromThreads| taken.inside_ns > 0;
+        let listed: Vec<&TakenFromThreads> = self.total.iter().filter(worth).take(LISTED).collect();
+        if !listed.is_empty() {
+            lines.extend(self.table(&listed, style));
+        }
+        if let Some(knob) = self.knob() {
+            lines.extend(style.wrapped(&knob, "    ", "      "));
+        }
+        if self.lost > 0 {
+            let lost = format!("{} were lost: the figures are lower bounds", counted(self.lost, "event"));
+            lines.extend(style.wrapped(&lost, "    ", "      "));
+        }
+        lines
+    }
+
+    fn heading(&self) -> String {
+        let share = |ns: u64| percent(ns as f64 / self.thread_time_ns.max(1) as f64);
+        format!(
+            "noise: the kernel took {} of the threads' time for interrupts and page faults, other threads took {} ({})",
+            share(self.taken_from_run_ns),
+            share(self.taken_by_threads_ns),
+            counted(self.events, "event")
+        )
+    }
+
+    fn table(&self, listed: &[&TakenFromThreads], style: &Style) -> Vec<String> {
+        let seconds = self.thread_time_ns.max(1) as f64 / 1e9;
+        let mut table = Table::new(style).with_names_of(NAMES);
+        let name = |at: u32| self.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
+        table.column("  taken by", Align::Left, 0, listed.iter().map(|taken| format!("  {}", name(taken.cause))));
+        table.column("times", Align::Right, 1, listed.iter().map(|taken| count(taken.count)));
+        table.column("median", Align::Right, 2, listed.iter().map(|taken| duration(taken.median_ns)));
+        table.column("max", Align::Right, 2, listed.iter().map(|taken| duration(taken.longest_ns)));
+        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3 / seconds);
+        table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.inside_ns)));
+        table.lines(style.columns())
+    }
+
+    /// What silences the largest cause for which that is known.
+    fn knob(&self) -> Option<String> {
+        let known = |taken: &TakenFromThreads| {
+            let cause = self.causes.get(taken.cause as usize)?;
+            Some(format!("what silences it: {}: {}", cause.name, cause.knob.as_ref()?))
+        };
+        self.total.iter().find_map(known)
+    }
+}
