@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use wire::noise::{edge, kind};
-use watch::noise::{Interruptions, Settings};
+use watch::noise::{Faults, Interruptions, NoiseEvents, Settings};
 
 /// Ticks of a thread that computes are seen with their begin and end, and with the timer's function inside.
 #[test]
@@ -13,7 +13,7 @@ fn ticks_are_seen() {
         return;
     }
     let settings = Settings { children: true, ring_bytes: 1 << 22, without: Vec::new() };
-    let mut noise = Interruptions::new(&settings, None, 1).unwrap();
+    let mut noise = Interruptions::new(&settings, None, Faults::OneIn(1)).unwrap();
     eprintln!("without: {:?}", noise.without());
     noise.follow(std::process::id()).unwrap();
     let begin = Instant::now();

@@ -150,7 +150,7 @@ const ALL: &[Part] = &[Clocks, Snaps, Overlap, Interrupts];
 
 /// The programs of the noise part, each at a tracepoint of its own: `on_NAME` at NAME. A kernel need not have all of the tracepoints: `csd_*` and `ipi_send_cpu` are new in
 /// 6.4, and the interrupt vectors are those of x86.
-pub(super) const INTERRUPTIONS: [&str; 41] = [
+pub(crate) const INTERRUPTIONS: [&str; 41] = [
     "on_local_timer_entry",
     "on_local_timer_exit",
     "on_reschedule_entry",
@@ -195,7 +195,7 @@ pub(super) const INTERRUPTIONS: [&str; 41] = [
 ];
 
 /// Returns the tracepoint at which a program of [`INTERRUPTIONS`] runs.
-pub(super) fn tracepoint(program: &str) -> &str {
+pub(crate) fn tracepoint(program: &str) -> &str {
     program.strip_prefix("on_").unwrap_or(program)
 }
 
@@ -205,12 +205,13 @@ pub(super) fn interruption(program: &OsStr) -> Option<&'static str> {
 }
 
 /// The BPF programs that do not run at a tracepoint and that only some parts (clocks, snapshots, overlap, noise) need, with those parts.
-pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 5] = [
+pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 6] = [
     ("on_sample", &[Clocks]),
     ("dump_clocks", &[Clocks]),
     ("on_look", &[Snaps]),
     ("on_minor_fault", &[Interrupts]),
     ("on_major_fault", &[Interrupts]),
+    ("name_function", &[Interrupts]),
 ];
 
 /// The BPF maps that only some parts (clocks, snapshots, overlap, noise) need, with those parts.
