@@ -31,9 +31,9 @@ fn other_users_threads_are_not_named_as_causes() {
         return;
     }
     // Root's processes on two CPUs wake each other, and so send interrupts to the CPU of the user's loop.
-    let script = "exec 3<>/dev/null; taskset -c 1 sh -c 'while :; do echo; done' | taskset -c 0 sh -c 'while read x; do :; done'";
+    let script = "taskset -c 1 sh -c 'while :; do echo; sleep 0.002; done' | taskset -c 0 sh -c 'while read x; do :; done'";
     let root = Running(Command::new("setsid").args(["sh", "-c", script]).stdin(Stdio::null()).spawn().unwrap());
-    let mut own = gated("taskset -pc 0 $$ >/dev/null; while :; do :; done");
+    let mut own = gated("exec taskset -c 0 sh -c 'while :; do :; done'");
     let mut noise = interruptions();
     noise.follow(root.0.id()).unwrap();
     noise.follow(own.0.id()).unwrap();
@@ -96,7 +96,9 @@ fn a_thread_that_calls_setuid_is_followed_no_longer() {
     // It sleeps, and so leaves its CPU, some milliseconds after the call.
     let changed_ns = arch::monotonic_ns() + 300_000_000;
     child.0.wait().unwrap();
-    let ticks = ticks_of(&noise.drain().unwrap(), child.0.id());
+    // A thread of another user has no id of its own.
+    let events = noise.drain().unwrap();
+    let ticks: Vec<u64> = [child.0.id(), ANOTHER_USERS].iter().flat_map(|tid| ticks_of(&events, *tid)).collect();
     let (before, after): (Vec<u64>, Vec<u64>) = ticks.into_iter().partition(|t_ns| *t_ns < changed_ns);
     assert!(before.len() > 10 && after.is_empty(), "{} before, {} after", before.len(), after.len());
 }
