@@ -417,7 +417,7 @@ fn counts_are_those_that_the_caller_can_read_or_its_own_threads() {
         }
     }
     let all = Hidden(true).indexes();
-    assert_eq!(all.len(), count::ALL - (count::IRQS - count::SWITCHES) + 5, "{all:?}");
+    assert_eq!(all.len(), count::ALL - (count::IRQS - count::SWITCHES) + 5);
     assert!(!all.contains(&(count::SWITCHES as u32)));
     let own = [count::USER_FAULTS, count::KERNEL_FAULTS, count::SWITCHES_OUT].map(|index| index as u32);
     assert_eq!(Hidden(false).indexes(), own);
