@@ -17,8 +17,8 @@ use wire::latency::MAX_PROGRAMS;
 use wire::umt::PROCESSES;
 
 use crate::caller::{Caller, Pidfd};
-use crate::confine;
 use crate::client::MAX_RING_BYTES;
+use crate::confine;
 use crate::protocol::{MAX_REQUEST, Reply, Wanted, WantedNoise, tracepoints_of};
 use crate::serve::{Dialogue, Ring, Source, Table, World};
 use crate::sessions::Session;
@@ -74,7 +74,8 @@ impl World for Kernel {
     fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
         self.may_load()?;
         let (settings, faults) = noise_settings(wanted)?;
-        self.session = Some(Session::begin(self.caller.uid, noise_mib(&settings, possible_cpus()?)).map_err(unavailable)?);
+        self.session =
+            Some(Session::begin(self.caller.uid, noise_mib(&settings, possible_cpus()?)).map_err(unavailable)?);
         Ok(Box::new(Interruptions::new(&settings, self.caller.owner(), faults)?))
     }
 
@@ -126,7 +127,8 @@ fn noise_settings(wanted: &WantedNoise) -> Result<(watch::noise::Settings, Fault
     if !ring_bytes.is_power_of_two() || !(4096..=MAX_RING_BYTES).contains(&ring_bytes) {
         return Err(unavailable(format!("invalid size of the ring for noise events: {ring_bytes} bytes")));
     }
-    let faults = fault_period.map_or(Faults::OfNamedThreads, |period| Faults::OneIn(period.max(LEAST_FAULT_PERIOD).into()));
+    let faults =
+        fault_period.map_or(Faults::OfNamedThreads, |period| Faults::OneIn(period.max(LEAST_FAULT_PERIOD).into()));
     let without = tracepoints_of(without).into_iter().map(str::to_owned).collect();
     Ok((watch::noise::Settings { children, ring_bytes, without }, faults))
 }
@@ -262,7 +264,10 @@ mod tests {
             assert!(matches!(noise_settings(&wanted(bytes, None)), Err(WatchError::Unavailable { .. })), "{bytes}");
         }
         let (settings, faults) = noise_settings(&wanted(MAX_RING_BYTES, None)).unwrap();
-        assert_eq!((faults, settings.without.as_slice()), (Faults::OfNamedThreads, &["local_timer_entry".to_owned()][..]));
+        assert_eq!(
+            (faults, settings.without.as_slice()),
+            (Faults::OfNamedThreads, &["local_timer_entry".to_owned()][..])
+        );
         assert_eq!([noise_mib(&settings, 2), noise_mib(&settings, 1024)], [137, 152]);
         for (period, measured) in [(0, 11), (1, 11), (11, 11), (100, 100)] {
             assert_eq!(noise_settings(&wanted(4096, Some(period))).unwrap().1, Faults::OneIn(measured));

@@ -426,7 +426,8 @@ impl Request {
             Request::Over(process) => (OVER, vec![*process]),
             Request::Gone(process) => (GONE, vec![*process]),
             Request::Noise(WantedNoise { children, ring_bytes, fault_period, without }) => {
-                let flags = if *children { CHILDREN } else { 0 } | if fault_period.is_none() { FAULTS_OF_NAMED } else { 0 };
+                let flags =
+                    if *children { CHILDREN } else { 0 } | if fault_period.is_none() { FAULTS_OF_NAMED } else { 0 };
                 let [low, high]: [u32; 2] = bytemuck::cast(*without);
                 (NOISE, vec![flags, *ring_bytes, fault_period.unwrap_or(0), low, high])
             }

@@ -16,7 +16,8 @@ use wire::{Clock, Record};
 
 use crate::caller::Pidfd;
 use crate::protocol::{
-    LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, WantedNoise, Why, data,
+    LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, WantedNoise,
+    Why, data,
 };
 
 pub use noise::{Noise, Ring};

@@ -4,8 +4,9 @@
 
 mod common_owner;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ fn interruptions() -> Interruptions {
 }
 
 fn ticks_of(events: &[Interruption], tid: u32) -> Vec<u64> {
-    let is_tick = |event: &wire::noise::Event| event.tid == tid && event.kind == kind::VECTOR && event.edge == edge::BEGIN;
+    let is_tick =
+        |event: &wire::noise::Event| event.tid == tid && event.kind == kind::VECTOR && event.edge == edge::BEGIN;
     events.iter().filter(|(event, _)| is_tick(event)).map(|(event, _)| event.t_ns).collect()
 }
 
@@ -31,7 +33,8 @@ fn other_users_threads_are_not_named_as_causes() {
         return;
     }
     // Root's processes on two CPUs wake each other, and so send interrupts to the CPU of the user's loop.
-    let script = "taskset -c 1 sh -c 'while :; do echo; sleep 0.002; done' | taskset -c 0 sh -c 'while read x; do :; done'";
+    let script =
+        "taskset -c 1 sh -c 'while :; do echo; sleep 0.002; done' | taskset -c 0 sh -c 'while read x; do :; done'";
     let root = Running(Command::new("setsid").args(["sh", "-c", script]).stdin(Stdio::null()).spawn().unwrap());
     let mut own = gated("exec taskset -c 0 sh -c 'while :; do :; done'");
     let mut noise = interruptions();
@@ -101,6 +104,30 @@ fn a_thread_that_calls_setuid_is_followed_no_longer() {
     let ticks: Vec<u64> = [child.0.id(), ANOTHER_USERS].iter().flat_map(|tid| ticks_of(&events, *tid)).collect();
     let (before, after): (Vec<u64>, Vec<u64>) = ticks.into_iter().partition(|t_ns| *t_ns < changed_ns);
     assert!(before.len() > 10 && after.is_empty(), "{} before, {} after", before.len(), after.len());
+}
+
+/// A program with more rights than its user is not followed from its exec on, and neither is what it starts.
+#[test]
+fn a_thread_that_gains_rights_by_exec_is_followed_no_longer() {
+    if !may("a_thread_that_gains_rights_by_exec_is_followed_no_longer") {
+        return;
+    }
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir_in("/var/tmp").unwrap();
+    let set_uid = folder.path().join("set-uid");
+    fs::copy("/bin/sh", &set_uid).unwrap();
+    fs::set_permissions(&set_uid, Permissions::from_mode(0o4755)).unwrap();
+    let busy = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done";
+    let ticks = |program: &str| {
+        let mut child = gated(&format!("exec {program} -c '{busy}; sh -c \"{busy}\"; true'"));
+        let mut noise = interruptions();
+        noise.follow(child.0.id()).unwrap();
+        child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        assert!(child.0.wait().unwrap().success());
+        let is_tick = |event: &wire::noise::Event| event.kind == kind::VECTOR && event.edge == edge::BEGIN;
+        noise.drain().unwrap().iter().filter(|(event, _)| is_tick(event)).count()
+    };
+    let (plain, with_rights) = (ticks("sh"), ticks(&format!("{} -p", set_uid.display())));
+    assert!(plain > 50 && with_rights < 5, "{plain} ticks, {with_rights} of a program with more rights");
 }
 
 /// The kernel names its functions although this test reads no addresses.

@@ -9,7 +9,9 @@ use wire::MAX_CPUS;
 use wire::noise::count;
 
 use super::{Answer, Helper, malformed};
-use crate::protocol::{CountRow, FunctionRow, MAX_THREADS, NoiseRow, NoiseState, Request, WantedNoise, bits_of, tracepoints_of};
+use crate::protocol::{
+    CountRow, FunctionRow, MAX_THREADS, NoiseRow, NoiseState, Request, WantedNoise, bits_of, tracepoints_of,
+};
 
 /// Maximum size of the ring of a session that the helper serves, bytes. A larger one that is asked for is made this large.
 pub const MAX_RING_BYTES: u32 = 128 << 20;

@@ -203,7 +203,8 @@ fn public(counts: &Counts, counters: bool) -> Vec<CountRow> {
     };
     let of_cpu = |(cpu, counts): (usize, &Vec<u64>)| {
         let told = counts.iter().enumerate().filter(|(index, count)| may_know(*index) && **count != 0);
-        told.map(move |(index, count)| CountRow { cpu: cpu as u32, index: index as u32, count: *count }).collect::<Vec<_>>()
+        told.map(move |(index, count)| CountRow { cpu: cpu as u32, index: index as u32, count: *count })
+            .collect::<Vec<_>>()
     };
     counts.iter().enumerate().flat_map(of_cpu).collect()
 }

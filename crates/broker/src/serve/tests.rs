@@ -11,8 +11,8 @@ use watch::noise::{Counts, Interruption, NoiseEvents};
 use watch::snapshots::{self, Others};
 use watch::umt::Given;
 use wire::latency::{LONGEST, Scope};
-use wire::umt::BELLS;
 use wire::noise::{Event, Named, count, edge, kind};
+use wire::umt::BELLS;
 use wire::{Backend, LatencyCount, Record, Sample};
 
 use super::*;
@@ -322,13 +322,22 @@ fn snapshots_have_questions_of_their_own() {
 #[test]
 fn noise_events_have_questions_of_their_own() {
     let mut dialogue = Dialogue::New;
-    let session =
-        [HELLO, NOISE, Request::Process(2), Request::Threads(vec![2, 3]), Request::Tick, Request::Counts, Request::Finish];
+    let session = [
+        HELLO,
+        NOISE,
+        Request::Process(2),
+        Request::Threads(vec![2, 3]),
+        Request::Tick,
+        Request::Counts,
+        Request::Finish,
+    ];
     for request in session {
         assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
     }
     assert_eq!(answer(&mut dialogue, &Request::Tick).0, Progress::Whole, "the ring can still be read");
-    for request in [NOISE, OBSERVE, Request::Launched(2), Request::Living, Request::Sample { mean_ns: 0, cpus: vec![0] }] {
+    for request in
+        [NOISE, OBSERVE, Request::Launched(2), Request::Living, Request::Sample { mean_ns: 0, cpus: vec![0] }]
+    {
         let mut dialogue = Dialogue::New;
         for request in [HELLO, NOISE] {
             assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
@@ -351,7 +360,10 @@ fn noise_of_another_users_threads_is_refused() {
     let many = Request::Threads((2..2 + MAX_THREADS as u32).collect());
     let answers: Vec<Progress> = (0..3).map(|_| answer(&mut dialogue, &many).0).collect();
     assert_eq!(answers[0], Progress::Whole);
-    assert!(matches!(&answers[2], Progress::Refused(Why::NoTarget, why) if why.contains("1024 single threads")), "{answers:?}");
+    assert!(
+        matches!(&answers[2], Progress::Refused(Why::NoTarget, why) if why.contains("1024 single threads")),
+        "{answers:?}"
+    );
 }
 
 /// Whether the number looks like an address in the kernel. (A thread's id and the call −1 together are below the kernel's code.)
@@ -713,7 +725,15 @@ fn damaged_conversations_end_or_go_on() {
         Request::Gone(0),
         Request::Finish,
     ];
-    let noise = vec![HELLO, NOISE, Request::Process(7), Request::Threads(vec![7, 8]), Request::Tick, Request::Counts, Request::Finish];
+    let noise = vec![
+        HELLO,
+        NOISE,
+        Request::Process(7),
+        Request::Threads(vec![7, 8]),
+        Request::Tick,
+        Request::Counts,
+        Request::Finish,
+    ];
     let sessions = [observation, snapshots, bells, noise];
     let (times, seed) = (testkit::times(1_000_000), testkit::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);

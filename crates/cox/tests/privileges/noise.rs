@@ -34,7 +34,17 @@ fn a_user_sees_the_causes_of_noise_by_name() {
     }
     let names: Vec<&Value> = report["causes"].as_array().unwrap().iter().map(|cause| &cause["name"]).collect();
     assert!(!ran.text().contains("0x") && !report["causes"].to_string().contains("0x"), "{names:?}");
-    let words = [cox.as_str(), "run", "--noise", "--json", "cox.json", "--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"];
+    let words = [
+        cox.as_str(),
+        "run",
+        "--noise",
+        "--json",
+        "cox.json",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done",
+    ];
     let ran = run(&mut installed.command(&words));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let noise = &json(&installed, "cox.json")["noise"];
@@ -140,10 +150,13 @@ fn the_helper_sends_no_address_of_the_kernel_and_nothing_about_others() {
     let secret = installed.give("/bin/sh".as_ref(), "secret-of-root");
     let busy = start(Command::new("taskset").args(["-c", "0", &secret, "-c", "while :; do :; done"]));
     let own = start(&mut installed.command(&["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]));
-    wait_for("the user's loop", || fs::read_to_string(format!("/proc/{}/comm", own.0.id())).is_ok_and(|comm| comm == "sh\n").then_some(()));
+    wait_for("the user's loop", || {
+        fs::read_to_string(format!("/proc/{}/comm", own.0.id())).is_ok_and(|comm| comm == "sh\n").then_some(())
+    });
     let mut conversation = Conversation::new(&installed);
     assert_eq!(conversation.ask(&Request::Noise(WANTED)).1, None);
-    for refused in [Request::Process(busy.0.id()), Request::Threads(vec![own.0.id(), busy.0.id()]), Request::Process(1)] {
+    for refused in [Request::Process(busy.0.id()), Request::Threads(vec![own.0.id(), busy.0.id()]), Request::Process(1)]
+    {
         let (messages, refusal) = conversation.ask(&refused);
         let is_refused = matches!(&refusal, Some((Why::NoTarget, why)) if why.contains("another user"));
         assert!(is_refused && messages.is_empty(), "{refused:?}: {refusal:?}");
