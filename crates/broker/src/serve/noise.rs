@@ -199,7 +199,7 @@ fn public(counts: &Counts, counters: bool) -> Vec<CountRow> {
     let may_know = |index: usize| match index {
         count::USER_FAULTS | count::KERNEL_FAULTS | count::SWITCHES_OUT => true,
         count::NMIS | count::OTHER_IRQS => counters,
-        _ => counters && (index < count::SWITCHES || index >= count::IRQS),
+        _ => counters && !(count::SWITCHES..count::IRQS).contains(&index),
     };
     let of_cpu = |(cpu, counts): (usize, &Vec<u64>)| {
         let told = counts.iter().enumerate().filter(|(index, count)| may_know(*index) && **count != 0);
