@@ -6,8 +6,9 @@
 //! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
 //!   that viewers ignore.
 //! - [`paraver`]: traces for Paraver.
-//! - [`netgauge`]: traces of noise, which the simulator LogGOPSim replays.
+//! - [`netgauge`]: traces of noise, which the simulator LogGOPSim replays. [`hlog`]: histograms of noise, as jHiccup writes them.
 
+pub mod hlog;
 mod lines;
 pub mod netgauge;
 pub mod paraver;
