@@ -89,6 +89,9 @@ impl Plan {
         if quantum.is_some_and(|quantum| quantum.is_zero()) {
             bail!("the quantum needs a length above 0");
         }
+        if let Some(name) = self.without.iter().find(|name| !watch::noise::TRACEPOINTS.contains(&name.as_str())) {
+            bail!("--without {name}: not a tracepoint that cox uses ({})", watch::noise::TRACEPOINTS.join(", "));
+        }
         if quantum.is_some_and(|quantum| quantum > self.length) {
             bail!("the quantum is longer than the measurement");
         }

@@ -19,10 +19,21 @@ use perf_event_open_sys::bindings::{
 use wire::noise::{Event, Named, count};
 
 pub use crate::bpf::Noise as Settings;
-use crate::bpf::{Part, Parts, Programs, process_key, system};
+use crate::bpf::{INTERRUPTIONS, Part, Parts, Programs, process_key, system, tracepoint};
 use crate::observer::WatchError;
 use crate::online;
 use crate::perf::event;
+
+/// The tracepoints of the noise part, by name. A kernel need not have all of them.
+pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
+    let mut names = [""; INTERRUPTIONS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = tracepoint(INTERRUPTIONS[at]);
+        at += 1;
+    }
+    names
+};
 
 /// An event, and the thread that it names if its kind has one.
 pub type Interruption = (Event, Option<Named>);

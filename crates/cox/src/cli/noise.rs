@@ -57,6 +57,12 @@ pub struct Noise {
     /// Write all figures and detours as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the detours as an HdrHistogram interval log (.hlog) to FILE, with the CPU as tag
+    #[arg(long, value_name = "FILE")]
+    pub hlog: Option<PathBuf>,
+    /// Write the detours as netgauge's noise trace, one FILE for each CPU: %c is the CPU
+    #[arg(long, value_name = "FILE")]
+    pub netgauge: Option<PathBuf>,
     /// Print no text
     #[arg(short, long)]
     pub quiet: bool,

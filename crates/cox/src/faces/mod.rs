@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod document;
 pub mod moves;
 pub mod noise;
+pub mod noise_outputs;
 pub mod program_noise;
 pub mod run;
 pub mod traces;

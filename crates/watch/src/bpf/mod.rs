@@ -44,7 +44,7 @@ use crate::online;
 pub use composite::{Expectation, expect};
 pub(crate) use libbpf::system;
 pub use libbpf::{CANNOT, unavailable};
-pub(crate) use parts::{PLACES, Part};
+pub(crate) use parts::{INTERRUPTIONS, PLACES, Part, tracepoint};
 pub use parts::{Noise, Parts, Settings, Snapshots};
 pub(crate) use programs::Programs;
 use sampler::FIRST_TURN;

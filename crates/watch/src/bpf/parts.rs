@@ -150,7 +150,7 @@ const ALL: &[Part] = &[Clocks, Snaps, Overlap, Interrupts];
 
 /// The programs of the noise part, each at a tracepoint of its own: `on_NAME` at NAME. A kernel need not have all of the tracepoints: `csd_*` and `ipi_send_cpu` are new in
 /// 6.4, and the interrupt vectors are those of x86.
-pub(super) const INTERRUPTIONS: [&str; 41] = [
+pub(crate) const INTERRUPTIONS: [&str; 41] = [
     "on_local_timer_entry",
     "on_local_timer_exit",
     "on_reschedule_entry",
@@ -195,8 +195,11 @@ pub(super) const INTERRUPTIONS: [&str; 41] = [
 ];
 
 /// Returns the tracepoint at which a program of [`INTERRUPTIONS`] runs.
-pub(super) fn tracepoint(program: &str) -> &str {
-    program.strip_prefix("on_").unwrap_or(program)
+pub(crate) const fn tracepoint(program: &str) -> &str {
+    match program.split_at_checked("on_".len()) {
+        Some((_, tracepoint)) => tracepoint,
+        None => program,
+    }
 }
 
 /// Returns the program of the noise part with this name; `None` if it is not one of [`INTERRUPTIONS`].
