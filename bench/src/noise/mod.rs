@@ -1,0 +1,118 @@
+//! Noise: whether the events of `cox noise` are complete and true, what it costs to ask for them, and how its loop compares with oslat's.
+//!
+//! - [`audit`]: events against the kernel's counters, idle and under load
+//! - [`truth`]: events against injected noise
+//! - [`agreement`]: `cox run --noise` on a computing thread against `cox noise` on the same CPU
+//! - [`observer`]: what is stolen with the events and without
+//! - [`oslat`]: rates of detours, ours and oslat's
+//! - [`slides`]: the figures of the source (Akkan et al.): interrupts, ticks by what they did, quanta pinned and not pinned
+
+mod agreement;
+mod audit;
+mod field;
+mod observer;
+mod oslat;
+mod slides;
+mod truth;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::common::Common;
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::verdict::{Outcome, Verdict};
+use field::Field;
+
+/// Options of `cox-bench noise`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// What to measure (default: everything)
+    #[arg(value_enum, value_name = "PART")]
+    parts: Vec<Part>,
+    /// Rounds of the parts that compare in turns
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Events against the kernel's counters
+    Audit,
+    /// Events against injected noise
+    Truth,
+    /// `cox run --noise` against `cox noise`
+    Agreement,
+    /// What the events cost
+    Observer,
+    /// The loop against oslat's
+    Oslat,
+    /// The source's figures
+    Slides,
+}
+
+/// What a part has found.
+#[derive(Debug, Default, Serialize)]
+struct Findings {
+    /// Lines of its table.
+    lines: Vec<String>,
+    /// Its criteria.
+    verdicts: Vec<Verdict>,
+}
+
+impl Findings {
+    fn line(&mut self, text: impl Into<String>) {
+        self.lines.push(text.into());
+    }
+
+    fn judge(&mut self, outcome: Outcome, text: impl Into<String>) {
+        self.verdicts.push(Verdict { outcome, text: text.into() });
+    }
+
+    /// A criterion that single figures decide.
+    fn require(&mut self, is_kept: bool, text: impl Into<String>) {
+        self.judge(if is_kept { Outcome::Pass } else { Outcome::Fail }, text);
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    parts: Vec<(String, Findings)>,
+}
+
+/// Measures all parts, and prints them. Returns the exit code: 1 if a criterion is not met.
+///
+/// # Errors
+/// When a program is missing or fails, or the results cannot be written.
+pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    let field = Field::new(options.common.tools()?, interrupt)?;
+    let mut report = Report { header: json::Header::new("noise")?, parts: Vec::new() };
+    let all = Part::value_variants();
+    let parts = if options.parts.is_empty() { all } else { &options.parts };
+    for part in parts {
+        let findings = match part {
+            Part::Audit => audit::audit(&field),
+            Part::Truth => truth::truth(&field),
+            Part::Agreement => agreement::agreement(&field),
+            Part::Observer => observer::observer(&field, options.runs),
+            Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
+            Part::Slides => slides::slides(&field),
+        }?;
+        let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        options.common.print(&format!("{name}\n"))?;
+        findings.lines.iter().try_for_each(|line| options.common.print(&format!("  {line}")))?;
+        let verdicts = findings.verdicts.iter();
+        verdicts.map(|v| format!("{}  {}", v.outcome.word(), v.text)).try_for_each(|line| options.common.print(&line))?;
+        options.common.print("")?;
+        report.parts.push((name, findings));
+    }
+    options.common.write(&report)?;
+    let has_failed = report.parts.iter().flat_map(|(_, part)| &part.verdicts).any(|v| v.outcome == Outcome::Fail);
+    Ok(u8::from(has_failed))
+}
