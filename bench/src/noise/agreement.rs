@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-use super::Findings;
 use super::field::Field;
+use super::findings::Findings;
 use crate::stats::median;
 
 /// Pairs of measurements.
@@ -37,7 +37,8 @@ pub fn agreement(field: &Field<'_>) -> Result<Findings> {
     names.dedup();
     let of = |side: &Causes, name: &str| side.get(name).copied().unwrap_or_default();
     for name in names {
-        let sides = |side: fn(&(Causes, Causes)) -> &Causes| pairs.iter().map(|pair| of(side(pair), name)).collect::<Vec<_>>();
+        let sides =
+            |side: fn(&(Causes, Causes)) -> &Causes| pairs.iter().map(|pair| of(side(pair), name)).collect::<Vec<_>>();
         let (loops, runs) = (sides(|pair| &pair.0), sides(|pair| &pair.1));
         let least = loops.iter().chain(&runs).map(|(count, _)| *count).min().unwrap_or(0);
         let middle = |side: &[(u64, f64)]| median(&side.iter().map(|(_, us)| *us).collect::<Vec<_>>());
@@ -88,7 +89,8 @@ fn by_events(field: &Field<'_>) -> Result<Causes> {
     let options = ["none", "--victim", &cpu, "--seconds", &SECONDS.to_string()];
     let report = field.run(&field.inject, &options)?;
     let noise = report.noise.context("no noise in the report")?;
-    let victim = noise.threads.iter().find(|thread| thread.comm == "victim").context("the victim is not in the report")?;
+    let victim =
+        noise.threads.iter().find(|thread| thread.comm == "victim").context("the victim is not in the report")?;
     let programs = report.account.programs.iter().flat_map(|program| &program.processes);
     let of_victim = programs.flat_map(|process| &process.threads).find(|thread| thread.tid == victim.tid);
     let seconds = of_victim.context("the victim is not in the account")?.wall_ns as f64 / 1e9;

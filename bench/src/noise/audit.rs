@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::Findings;
 use super::field::Field;
+use super::findings::Findings;
 use crate::tools::in_path;
 
 /// The load of the acceptance criterion.
@@ -28,7 +28,9 @@ fn case(field: &Field<'_>, found: &mut Findings, name: &str, loaded: bool) -> Re
     for cpu in &report.cpus {
         let busy = cpu.check.rows.iter().filter(|(_, kernel, _)| *kernel > 0);
         let rows: Vec<String> = busy
-            .map(|(row, kernel, seen)| format!("{row} {kernel}/{}", seen.map_or("-".to_owned(), |seen| seen.to_string())))
+            .map(|(row, kernel, seen)| {
+                format!("{row} {kernel}/{}", seen.map_or("-".to_owned(), |seen| seen.to_string()))
+            })
             .collect();
         found.line(format!("{name}, CPU {}, kernel/events: {}", cpu.cpu, rows.join(", ")));
         found.require(
@@ -38,7 +40,11 @@ fn case(field: &Field<'_>, found: &mut Findings, name: &str, loaded: bool) -> Re
                 cpu.cpu,
                 cpu.check.agreeing,
                 cpu.check.rows.len(),
-                if cpu.check.is_complete() { String::new() } else { format!(", not {}", cpu.check.not_seen.join(", ")) },
+                if cpu.check.is_complete() {
+                    String::new()
+                } else {
+                    format!(", not {}", cpu.check.not_seen.join(", "))
+                },
                 report.events.lost
             ),
         );

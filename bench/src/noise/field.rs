@@ -126,6 +126,7 @@ fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T> {
 
 /// The causes of a measured CPU whose names satisfy a condition.
 pub fn of_causes<'r>(report: &'r NoiseReport, wanted: impl Fn(&str) -> bool + 'r) -> impl Iterator<Item = &'r Taken> {
-    let is_wanted = move |taken: &&Taken| report.causes.get(taken.cause as usize).is_some_and(|cause| wanted(&cause.name));
+    let is_wanted =
+        move |taken: &&Taken| report.causes.get(taken.cause as usize).is_some_and(|cause| wanted(&cause.name));
     report.cpus.iter().flat_map(|cpu| &cpu.by_cause).filter(is_wanted)
 }

@@ -10,6 +10,7 @@
 mod agreement;
 mod audit;
 mod field;
+mod findings;
 mod observer;
 mod oslat;
 mod slides;
@@ -22,8 +23,9 @@ use serde::Serialize;
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::Outcome;
 use field::Field;
+use findings::Findings;
 
 /// Options of `cox-bench noise`.
 #[derive(Debug, clap::Args)]
@@ -55,30 +57,6 @@ enum Part {
     Slides,
 }
 
-/// What a part has found.
-#[derive(Debug, Default, Serialize)]
-struct Findings {
-    /// Lines of its table.
-    lines: Vec<String>,
-    /// Its criteria.
-    verdicts: Vec<Verdict>,
-}
-
-impl Findings {
-    fn line(&mut self, text: impl Into<String>) {
-        self.lines.push(text.into());
-    }
-
-    fn judge(&mut self, outcome: Outcome, text: impl Into<String>) {
-        self.verdicts.push(Verdict { outcome, text: text.into() });
-    }
-
-    /// A criterion that single figures decide.
-    fn require(&mut self, is_kept: bool, text: impl Into<String>) {
-        self.judge(if is_kept { Outcome::Pass } else { Outcome::Fail }, text);
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -108,7 +86,9 @@ pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         options.common.print(&format!("{name}\n"))?;
         findings.lines.iter().try_for_each(|line| options.common.print(&format!("  {line}")))?;
         let verdicts = findings.verdicts.iter();
-        verdicts.map(|v| format!("{}  {}", v.outcome.word(), v.text)).try_for_each(|line| options.common.print(&line))?;
+        verdicts
+            .map(|v| format!("{}  {}", v.outcome.word(), v.text))
+            .try_for_each(|line| options.common.print(&line))?;
         options.common.print("")?;
         report.parts.push((name, findings));
     }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use report::noise::NoiseReport;
 
-use super::Findings;
 use super::field::Field;
+use super::findings::Findings;
 use crate::rounds::in_turns;
 use crate::stats::median_estimate;
 use crate::verdict::at_most;
@@ -19,15 +19,15 @@ pub fn observer(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let sides: [&[&str]; 2] = [&["--cpus", &cpu, "--for", "3s"], &["--cpus", &cpu, "--for", "3s", "--no-causes"]];
     let measured = in_turns(2, runs.into(), |at| field.noise(sides[at]))?;
     let mut found = Findings::default();
-    let figures: [(&str, fn(&NoiseReport) -> f64); 2] =
-        [("all stolen time", stolen), ("detours of up to 100 us", short)];
+    type Figure = fn(&NoiseReport) -> f64;
+    let figures: [(&str, Figure); 2] = [("all stolen time", stolen), ("detours of up to 100 us", short)];
     for (name, figure) in figures {
         let [with, without] = [0, 1].map(|at| measured[at].iter().map(figure).collect::<Vec<f64>>());
         let added: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
         let (added, with, without) = (median_estimate(&added), median_estimate(&with), median_estimate(&without));
-        let spread = added.interval.map_or_else(String::new, |(low, high)| {
-            format!(" ({:+.4} to {:+.4})", low * 100.0, high * 100.0)
-        });
+        let spread = added
+            .interval
+            .map_or_else(String::new, |(low, high)| format!(" ({:+.4} to {:+.4})", low * 100.0, high * 100.0));
         let text = format!(
             "{name}: {:.4} % with events, {:.4} % without: {:+.4} %{spread} of the CPU, limit {} %",
             with.median * 100.0,

@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::Findings;
 use super::field::Field;
+use super::findings::Findings;
 use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::tools::in_path;
@@ -57,9 +57,8 @@ fn ours(field: &Field<'_>) -> Result<[f64; 2]> {
     let report = field.noise(&options)?;
     let cpu = &report.cpus[0];
     let seconds = cpu.length_ns as f64 / 1e9;
-    Ok(ABOVE_US.map(|above| {
-        cpu.detours.iter().filter(|(_, length, _)| *length > above * 1000).count() as f64 / seconds
-    }))
+    Ok(ABOVE_US
+        .map(|above| cpu.detours.iter().filter(|(_, length, _)| *length > above * 1000).count() as f64 / seconds))
 }
 
 fn theirs(field: &Field<'_>) -> Result<[f64; 2]> {

@@ -4,8 +4,8 @@
 use anyhow::Result;
 use report::noise::NoiseReport;
 
-use super::Findings;
 use super::field::Field;
+use super::findings::Findings;
 
 pub fn slides(field: &Field<'_>) -> Result<Findings> {
     let mut found = Findings::default();
@@ -17,7 +17,10 @@ pub fn slides(field: &Field<'_>) -> Result<Findings> {
     found.line("slides 10-11: what the timer's interrupt did (rate/s, median us, max us, us/s)");
     for cpu in &report.cpus {
         let is_shown = |at: u32| {
-            report.causes.get(at as usize).is_some_and(|c| ["tick", "timer", "softirq", "kworker"].contains(&c.class.as_str()))
+            report
+                .causes
+                .get(at as usize)
+                .is_some_and(|c| ["tick", "timer", "softirq", "kworker"].contains(&c.class.as_str()))
         };
         for taken in cpu.by_cause.iter().filter(|taken| is_shown(taken.cause)).take(8) {
             found.line(format!(

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use report::noise::NoiseReport;
 
-use super::Findings;
 use super::field::{Field, of_causes};
+use super::findings::Findings;
 
 /// Events closer than this to the ends of the measurement are left out, ns.
 const EDGE_NS: u64 = 1_000_000;
@@ -68,8 +68,7 @@ fn is_named(report: &NoiseReport, (from, to): &(u64, u64)) -> bool {
 /// 500 system calls a second by a sibling, each of which interrupts the victim's CPU.
 fn senders(field: &Field<'_>, found: &mut Findings, kind: &str) -> Result<()> {
     let victim = field.cpu.to_string();
-    let options =
-        [kind, "--victim", &victim, "--cpu", "0", "--rate", "500", "--priority", "50", "--seconds", "10"];
+    let options = [kind, "--victim", &victim, "--cpu", "0", "--rate", "500", "--priority", "50", "--seconds", "10"];
     let report = field.run(&field.inject, &options)?;
     let noise = report.noise.context("no noise in the report")?;
     let begin = if kind == "munmap" { "IPI: TLB flush" } else { "IPI: membarrier" };

@@ -78,7 +78,14 @@ fn a_source_without_a_tracepoint_makes_detours_unknown_and_not_outside() {
     if !is_root("a_source_without_a_tracepoint_makes_detours_unknown_and_not_outside") {
         return;
     }
-    let all = ["local_timer_entry", "local_timer_exit", "hrtimer_expire_entry", "hrtimer_expire_exit", "softirq_entry", "softirq_exit"];
+    let all = [
+        "local_timer_entry",
+        "local_timer_exit",
+        "hrtimer_expire_entry",
+        "hrtimer_expire_exit",
+        "softirq_entry",
+        "softirq_exit",
+    ];
     let options: Vec<&str> = all.iter().flat_map(|name| ["--without", name]).chain(["--for", "1s"]).collect();
     let report = noise(&options);
     let missing: Vec<&str> = list(&report["events"]["without"]).iter().map(|name| name.as_str().unwrap()).collect();
@@ -118,7 +125,11 @@ fn an_injected_thread_is_found_with_its_rate_and_length() {
     assert!(injected.len() > 900, "{}", injected.len());
 
     let counted = of_causes(&report, cpu, "thread inject-rt(", "count");
-    assert!(counted.abs_diff(injected.len() as u64) <= injected.len() as u64 / 100 + 2, "{counted} of {}", injected.len());
+    assert!(
+        counted.abs_diff(injected.len() as u64) <= injected.len() as u64 / 100 + 2,
+        "{counted} of {}",
+        injected.len()
+    );
     let rows = list(&cpu["by_cause"]);
     let wanted = causes(&report, "thread inject-rt(");
     let row = rows.iter().find(|row| wanted.contains(&number(&row["cause"]))).unwrap();
@@ -146,7 +157,8 @@ fn the_sender_of_an_interrupt_is_named() {
     if root_with_two_cpus("the_sender_of_an_interrupt_is_named").is_none() {
         return;
     }
-    for (kind, begin, call) in [("munmap", "IPI: TLB flush", "munmap"), ("membarrier", "IPI: membarrier", "membarrier")] {
+    for (kind, begin, call) in [("munmap", "IPI: TLB flush", "munmap"), ("membarrier", "IPI: membarrier", "membarrier")]
+    {
         let folder = TempDir::new().unwrap();
         let (json, program) = (path(&folder, "run.json"), workload("inject"));
         let victim = last_cpu();
@@ -180,7 +192,10 @@ fn a_moving_thread_is_not_charged_with_what_happens_elsewhere() {
     }
     let folder = TempDir::new().unwrap();
     // One more computing thread than CPUs moves the threads about.
-    let mut load = inject(&folder, &["sync", "--cpu", "0", "--rate", "200", "--victim", "1", "--seconds", "5", "--dir", &path(&folder, ".")]);
+    let mut load = inject(
+        &folder,
+        &["sync", "--cpu", "0", "--rate", "200", "--victim", "1", "--seconds", "5", "--dir", &path(&folder, ".")],
+    );
     let report = noise(&["--unpinned", "--for", "2s"]);
     assert!(load.wait().unwrap().success());
     for thread in list(&report["cpus"]) {

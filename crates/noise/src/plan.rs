@@ -77,7 +77,9 @@ impl Plan {
         let allowed = allowed_cpus(&root, Who::Own)?;
         let forbidden = self.cpus.difference(&allowed);
         if !forbidden.is_empty() {
-            bail!("CPU {forbidden} is not among the CPUs that cox may use ({allowed}): taskset(1) or the cpuset excludes it");
+            bail!(
+                "CPU {forbidden} is not among the CPUs that cox may use ({allowed}): taskset(1) or the cpuset excludes it"
+            );
         }
         if self.length.is_zero() {
             bail!("the measurement needs a length above 0");

@@ -117,7 +117,10 @@ impl Team {
                 }
             }
             if begin.elapsed() > PATIENCE {
-                bail!("the measuring threads do not get their CPUs: after {} s, not all of them run", PATIENCE.as_secs());
+                bail!(
+                    "the measuring threads do not get their CPUs: after {} s, not all of them run",
+                    PATIENCE.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -261,9 +264,7 @@ impl Member {
 
     fn warm_up(&self) {
         let mut watched = Watched::default();
-        detour::warm_up(&mut watched, LOOK_TICKS, || {
-            self.phase() != WARMING_UP
-        });
+        detour::warm_up(&mut watched, LOOK_TICKS, || self.phase() != WARMING_UP);
         self.shared.smallest[self.place].store(watched.smallest, Ordering::Relaxed);
     }
 

@@ -69,7 +69,6 @@ impl Interruptions {
         });
         added.map_err(|e| system("mapping the events", e))?;
         let ring = builder.build().map_err(|e| system("mapping the events", e))?;
-        drop(map);
         let faults = ends_of_faults(&programs, fault_period)?;
         programs.attach(Part::Noise)?;
         Ok(Interruptions { faults, ring, events, programs })

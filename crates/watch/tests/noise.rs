@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use wire::noise::{edge, kind};
 use watch::noise::{Interruptions, Settings};
+use wire::noise::{edge, kind};
 
 /// Ticks of a thread that computes are seen with their begin and end, and with the timer's function inside.
 #[test]

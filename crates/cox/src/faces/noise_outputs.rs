@@ -33,7 +33,10 @@ impl Outputs {
             Some(path) => {
                 let (files, named): (Vec<PathBuf>, Vec<bool>) = cpus.iter().map(|cpu| of_cpu(path, cpu)).unzip();
                 if files.len() > 1 && named.contains(&false) {
-                    bail!("--netgauge {}: one file for each CPU is written, so the name must contain %c", path.display());
+                    bail!(
+                        "--netgauge {}: one file for each CPU is written, so the name must contain %c",
+                        path.display()
+                    );
                 }
                 files
             }
@@ -78,7 +81,9 @@ fn of_json(report: &NoiseReport) -> Result<Vec<u8>> {
 /// Returns the start of each detour from the begin of its CPU's measurement, and its length. Of quanta, only what they took too long.
 fn detours(cpu: &Cpu) -> impl Iterator<Item = (u64, u64)> + '_ {
     let quiet_ns = cpu.quiet_ns.unwrap_or(0);
-    cpu.detours.iter().map(move |(start, length, _)| (start.saturating_sub(cpu.begin_ns), length.saturating_sub(quiet_ns)))
+    cpu.detours
+        .iter()
+        .map(move |(start, length, _)| (start.saturating_sub(cpu.begin_ns), length.saturating_sub(quiet_ns)))
 }
 
 fn of_netgauge(report: &NoiseReport, cpu: &Cpu) -> Result<Vec<u8>> {

@@ -51,7 +51,14 @@ impl Meeting {
 ///
 /// The thread that `leads` ends the measurement: before it arrives at a barrier, it stores the number of this step as the last one. Every thread
 /// reads it behind the barrier, so all of them do the same number of steps.
-pub fn measure(window: Window, mut worker: Worker, room: usize, meeting: &Meeting, leads: bool, stop: &AtomicBool) -> Series {
+pub fn measure(
+    window: Window,
+    mut worker: Worker,
+    room: usize,
+    meeting: &Meeting,
+    leads: bool,
+    stop: &AtomicBool,
+) -> Series {
     let mut whole = Ring::new(room, 0_u64);
     let mut steps = Ring::new(room, Gap { before: 0, after: 0 });
     let begin = wait_for(window.begin);
