@@ -1,0 +1,8 @@
+//! x
+#![forbid(unsafe_code)]
+pub mod bound;
+mod draws;
+pub mod largest;
+pub mod laws;
+pub mod levels;
+pub mod tail;
