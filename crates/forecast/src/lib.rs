@@ -5,4 +5,7 @@ mod draws;
 pub mod largest;
 pub mod laws;
 pub mod levels;
+pub mod recording;
+pub mod replay;
 pub mod tail;
+pub mod timeline;

@@ -1,0 +1,182 @@
+//! The detours of a node, prepared for the replay: in order of time over all CPUs, and per CPU with running sums.
+
+use crate::recording::Recording;
+
+/// A detour on the common time axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub start: u64,
+    pub length: u64,
+    /// Index of the CPU.
+    pub cpu: usize,
+}
+
+/// A CPU's detours, in terms of its undisturbed time.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// Undisturbed time of the CPU before each detour.
+    free: Vec<u64>,
+    /// Time in detours before each detour, and at the end.
+    before: Vec<u64>,
+    /// Length of the recording, and the undisturbed part of it.
+    length: u64,
+    undisturbed: u64,
+}
+
+impl Lane {
+    /// Returns the index of the first detour that ends after `at`.
+    fn next(&self, at: u64) -> usize {
+        let (mut low, mut high) = (0, self.free.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.free[middle] + self.before[middle + 1] <= at {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Returns the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the
+    /// recording. The recording repeats at its end.
+    pub(crate) fn delay(&self, at: u64, work: u64) -> u64 {
+        let next = self.next(at);
+        let since = at - self.before[next];
+        let had = self.free.get(next).map_or(since, |free| since.min(*free));
+        let target = had + work;
+        // A detour that begins at the instant at which the work is done is not part of the phase.
+        let turns = (target - 1) / self.undisturbed;
+        let rest = target - turns * self.undisturbed;
+        let detours = self.free.partition_point(|free| *free < rest);
+        turns * self.length + rest + self.before[detours] - at - work
+    }
+
+    /// Returns the end of the detour that began before `at` and is in progress.
+    pub(crate) fn in_progress(&self, at: u64) -> Option<u64> {
+        let next = self.next(at);
+        let free = self.free.get(next)?;
+        (free + self.before[next] < at).then_some(free + self.before[next + 1])
+    }
+}
+
+/// The detours of the CPUs that a node's ranks use.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    pub(crate) length: u64,
+    /// Detours of all CPUs in order of time.
+    pub(crate) events: Vec<Event>,
+    pub(crate) lanes: Vec<Lane>,
+}
+
+impl Timeline {
+    /// Prepares the first `cpus` CPUs of a valid recording, without the detours of one cause.
+    #[must_use]
+    pub fn new(recording: &Recording, cpus: usize, without: Option<u16>) -> Timeline {
+        let length = recording.length_ns;
+        let cpus = &recording.cpus[..recording.cpus.len().min(cpus)];
+        let mut events = Vec::with_capacity(cpus.iter().map(|cpu| cpu.detours.len()).sum());
+        let mut lanes = Vec::with_capacity(cpus.len());
+        for (cpu, lane) in cpus.iter().enumerate() {
+            let kept = lane.detours.iter().filter(|detour| Some(detour.cause) != without);
+            let (mut free, mut before, mut sum) = (Vec::new(), vec![0], 0);
+            for detour in kept {
+                free.push(detour.start_ns - sum);
+                sum += detour.length_ns;
+                before.push(sum);
+                events.push(Event { start: detour.start_ns, length: detour.length_ns, cpu });
+            }
+            lanes.push(Lane { free, before, length, undisturbed: length - sum });
+        }
+        // A merge of the CPUs' ordered lists.
+        events.sort_by_key(|event| event.start);
+        Timeline { length, events, lanes }
+    }
+
+    /// Returns the delay of the node's slowest CPU in a phase that begins at `at` (nanoseconds, in the recording) on
+    /// all CPUs.
+    #[must_use]
+    pub fn delay(&self, at: u64, work: u64) -> u64 {
+        self.lanes.iter().map(|lane| lane.delay(at, work)).max().unwrap_or(0)
+    }
+
+    /// Returns the number of CPUs that are in a detour at `at` which began before.
+    pub(crate) fn disturbed(&self, at: u64) -> usize {
+        self.lanes.iter().filter(|lane| lane.in_progress(at).is_some()).count()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::recording::{Cpu, Detour};
+    use random::Random;
+
+    /// A short recording with random detours.
+    pub(crate) fn random_recording(cpus: usize, random: &mut Random) -> Recording {
+        let length_ns = 50 + random.below(200) as u64;
+        let lane = |cpu: usize, random: &mut Random| {
+            let mut detours = Vec::new();
+            let mut at = random.below(20) as u64;
+            loop {
+                let length = 1 + random.below(12) as u64;
+                if at + length > length_ns || detours.len() > 8 {
+                    break;
+                }
+                detours.push(Detour { start_ns: at, length_ns: length, cause: random.below(2) as u16 });
+                // Detours can touch each other.
+                at += length + [0, 3, 17, 40][random.below(4)];
+            }
+            detours.retain(|_| random.below(5) > 0);
+            Cpu { cpu: cpu as u32, detours }
+        };
+        let cpus = (0..cpus).map(|cpu| lane(cpu, random)).collect();
+        Recording { length_ns, cpus, causes: vec!["a".into(), "b".into()] }
+    }
+
+    /// By definition, nanosecond by nanosecond.
+    pub(crate) fn by_definition(recording: &Recording, cpu: usize, at: u64, work: u64) -> u64 {
+        let detours = &recording.cpus[cpu].detours;
+        let (mut now, mut done) = (at, 0);
+        while done < work {
+            let place = now % recording.length_ns;
+            let disturbed = detours.iter().any(|d| (d.start_ns..d.start_ns + d.length_ns).contains(&place));
+            done += u64::from(!disturbed);
+            now += 1;
+        }
+        now - at - work
+    }
+
+    #[test]
+    fn delays_are_those_of_the_definition() {
+        let mut random = Random::new(1);
+        let mut delayed = 0;
+        for _ in 0..300 {
+            let recording = random_recording(2, &mut random);
+            if recording.check().is_err() {
+                continue;
+            }
+            let timeline = Timeline::new(&recording, 2, None);
+            for _ in 0..30 {
+                let at = random.below(recording.length_ns as usize) as u64;
+                let work = 1 + random.below(400) as u64;
+                for cpu in 0..2 {
+                    let expected = by_definition(&recording, cpu, at, work);
+                    assert_eq!(timeline.lanes[cpu].delay(at, work), expected, "{recording:?} {at} {work}");
+                    delayed += usize::from(expected > 0);
+                }
+            }
+        }
+        assert!(delayed > 5000, "{delayed}");
+    }
+
+    #[test]
+    fn a_cause_can_be_left_out() {
+        let recording = random_recording(2, &mut Random::new(5));
+        let all = recording.cpus.iter().flat_map(|cpu| &cpu.detours);
+        let others = all.filter(|detour| detour.cause == 0).count();
+        assert!(others > 0);
+        assert_eq!(Timeline::new(&recording, 2, Some(1)).events.len(), others);
+        assert_eq!(Timeline::new(&recording, 1, None).lanes.len(), 1);
+    }
+}
