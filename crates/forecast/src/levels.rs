@@ -92,6 +92,13 @@ impl Levels {
         self.reached(self.levels.partition_point(|level| level.value >= value))
     }
 
+    /// Returns the delay that is reached with this probability, in nanoseconds.
+    #[must_use]
+    pub fn exceeded(&self, probability: f64) -> f64 {
+        let at = self.reached.partition_point(|reached| *reached < probability);
+        self.levels[at.min(self.levels.len() - 1)].value
+    }
+
     /// Returns the number of independent observations.
     #[must_use]
     pub fn count(&self) -> f64 {

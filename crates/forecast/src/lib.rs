@@ -1,10 +1,12 @@
 //! x
 #![forbid(unsafe_code)]
 pub mod bound;
+mod chain;
 mod draws;
 pub mod largest;
 pub mod laws;
 pub mod levels;
+pub mod nodes;
 pub mod recording;
 pub mod replay;
 pub mod tail;
