@@ -33,8 +33,7 @@ impl Bound {
         let mut ranks = ranks.into_iter().peekable();
         let mut limits = Vec::new();
         let mut count = 0.0;
-        let levels = sample.levels();
-        for (at, level) in levels.iter().enumerate() {
+        for level in sample.levels() {
             count += level.count;
             // Only whole observations count. The tolerance is larger than the rounding error of the sum.
             let mut reached = None;
@@ -42,10 +41,7 @@ impl Bound {
                 reached = Some(rank);
             }
             if let Some(rank) = reached {
-                // Some delays of a group are below its mean, but none is below the next group's.
-                let is_group = level.mass > 1.5 * levels[0].mass;
-                let least = if is_group { levels.get(at + 1).map_or(0.0, |next| next.value) } else { level.value };
-                limits.push((least, lower_limit(rank, n, ln_error)));
+                limits.push((level.least, lower_limit(rank, n, ln_error)));
             }
         }
         Bound { limits }
@@ -109,14 +105,14 @@ mod tests {
     /// With one observation of 10, the probability to reach it can be as small as the error.
     #[test]
     fn one_observation_supports_little() {
-        let bound = Bound::new(&Levels::of_delays(&[10.0], 0, 1));
+        let bound = Bound::new(&Levels::of_delays(&[10.0], 0, 1.0));
         assert!((bound.expected_maximum(1.0) - 0.5).abs() < 1e-6);
     }
 
     #[test]
     fn windows_of_the_same_time_support_no_more_than_one() {
-        let one = Bound::new(&Levels::of_delays(&[10.0], 9, 1)).expected_maximum(1.0);
-        let four = Bound::new(&Levels::of_delays(&[10.0; 4], 36, 4)).expected_maximum(1.0);
+        let one = Bound::new(&Levels::of_delays(&[10.0], 9, 1.0)).expected_maximum(1.0);
+        let four = Bound::new(&Levels::of_delays(&[10.0; 4], 36, 0.25)).expected_maximum(1.0);
         assert!((one - four).abs() < 1e-9, "{one} {four}");
     }
 }

@@ -246,10 +246,10 @@ mod tests {
     fn kinds_follow_the_sample() {
         let mut random = Random::new(1);
         let delays: Vec<f64> = (0..10_000).map(|_| -(1.0 - random.unit()).ln()).collect();
-        let largest = Largest::new(Levels::of_delays(&delays, 0, 1), &mut random);
+        let largest = Largest::new(Levels::of_delays(&delays, 0, 1.0), &mut random);
         assert_eq!(largest.kind(100.0), Kind::Measured);
         assert_eq!(largest.kind(101.0), Kind::Extrapolated);
-        let few = Largest::new(Levels::of_delays(&[5.0, 3.0], 8, 1), &mut random);
+        let few = Largest::new(Levels::of_delays(&[5.0, 3.0], 8, 1.0), &mut random);
         assert_eq!((few.kind(1.0), few.kind(2.0)), (Kind::Measured, Kind::None));
         assert_eq!(few.of(2.0).1, None);
         let one = few.of(1.0).1.unwrap();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn no_delays_cost_nothing() {
-        let none = Largest::new(Levels::of_delays::<f64>(&[], 1_000_000, 1), &mut Random::new(1));
+        let none = Largest::new(Levels::of_delays(&[], 1_000_000, 1.0), &mut Random::new(1));
         assert_eq!(none.of(100.0).1, Some(Estimate { value: 0.0, low: 0.0, high: 0.0 }));
     }
 }

@@ -84,7 +84,7 @@ impl Law {
                 length - period * (all.powf(n + 1.0) - none.powf(n + 1.0)) / (n + 1.0)
             }
             Law::TwoSources { often, seldom } => {
-                let level = |value, mass| Level { value, mass, count: 1.0 };
+                let level = |value, mass| Level { value, least: value, mass, count: 1.0 };
                 let law = Levels::new(vec![
                     level(3005.0, often * seldom),
                     level(3000.0, seldom * (1.0 - often)),
@@ -139,7 +139,8 @@ pub fn assess(law: Law, size: usize, ns: &[f64], repeats: usize, seed: u64) -> V
     for _ in 0..repeats {
         let delays: Vec<f64> = (0..size).map(|_| law.draw(&mut random)).collect();
         let positive: Vec<f64> = delays.into_iter().filter(|delay| *delay > 0.0).collect();
-        let sample = Levels::of_delays(&positive, (size - positive.len()) as u64, 1);
+        let zeros = (size - positive.len()) as u64;
+        let sample = Levels::of_delays(&positive, zeros, 1.0);
         let bound = Bound::new(&sample);
         let largest = Largest::new(sample, &mut Random::new(random.number()));
         for (at, n) in ns.iter().enumerate() {
@@ -183,7 +184,7 @@ mod tests {
         ] {
             let mut random = Random::new(1);
             let delays: Vec<f64> = (0..300_000).map(|_| law.draw(&mut random)).collect();
-            let sample = Levels::of_delays(&delays, 0, 1);
+            let sample = Levels::of_delays(&delays, 0, 1.0);
             for n in [1.0, 4.0, 30.0] {
                 let (is, expected) = (sample.expected_maximum(n), law.expected_maximum(n));
                 assert!((is / expected - 1.0).abs() < 0.03, "{law:?} {n}: {is} {expected}");

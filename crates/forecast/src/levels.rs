@@ -1,20 +1,21 @@
 //! The sample of delays as a list of levels, from the largest delay down, and the expected maximum of N delays.
 //!
-//! A recording can have millions of phases. The largest delays are levels of their own. Below them, neighbours are
-//! grouped, each group 1 % of its rank, so a few thousand levels are enough. Within a group, the weights of the values
-//! in the expected maximum differ by some per cent at most. The mean of the group replaces them with an error below
-//! 0.1 %.
+//! A recording can have millions of phases. The largest delays are levels of their own. The others are grouped by size:
+//! a group is at most 0.8 % wide. The mean of the group replaces its delays, which changes the expected maximum by less
+//! than 0.1 %. Groups need no sorting of all delays.
 
-/// Delays that are levels of their own.
+/// Delays that are levels of their own; with ties and the rest of a group, a few more.
 const SINGLES: usize = 2048;
-/// A group of smaller delays contains this part of the delays that are larger.
-const GROUP: usize = 100;
+/// Low bits of a number that a group does not distinguish: 7 bits of the 52 after the leading one remain.
+const COARSE_BITS: u32 = 45;
 
 /// Delays of about the same size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
     /// Mean of the delays, in nanoseconds.
     pub value: f64,
+    /// The smallest of the delays.
+    pub least: f64,
     /// Probability of the level.
     pub mass: f64,
     /// Number of independent observations that the level stands for. Windows that overlap, or that begin within the
@@ -32,27 +33,38 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Makes levels of delays, in any order, of which `zeros` more were 0. All have the same probability. `repeats`
-    /// windows cover the same time and count as one observation.
+    /// Makes levels of positive delays, in any order, of which `zeros` more were 0. All have the same probability. Each
+    /// counts as `count` independent observations.
     #[must_use]
-    pub fn of_delays<T: Copy + Into<f64>>(delays: &[T], zeros: u64, repeats: u32) -> Levels {
-        let mut delays: Vec<f64> = delays.iter().map(|delay| (*delay).into()).collect();
-        delays.sort_unstable_by(|a, b| b.total_cmp(a));
+    pub fn of_delays(delays: &[f64], zeros: u64, count: f64) -> Levels {
         let mass = 1.0 / (delays.len() as f64 + zeros as f64).max(1.0);
-        let count = 1.0 / f64::from(repeats);
-        let mut levels = Vec::new();
-        let mut at = 0;
-        while at < delays.len() {
-            let group = if at < SINGLES { 1 } else { at / GROUP };
-            let group = &delays[at..delays.len().min(at + group)];
-            let size = group.len() as f64;
-            let value = if group[0] == group[group.len() - 1] { group[0] } else { group.iter().sum::<f64>() / size };
-            levels.push(Level { value, mass: mass * size, count: count * size });
-            at += group.len();
+        let level = |value: f64, least: f64, size: f64| Level { value, least, mass: mass * size, count: count * size };
+        let mut groups = groups(delays);
+        // Groups that contain the largest delays are divided again.
+        let mut singles = 0;
+        let single_groups = groups.iter().rev().take_while(|group| {
+            let more = singles < SINGLES;
+            singles += group.size;
+            more
+        });
+        let first = groups.len() - single_groups.count();
+        let from = groups.get(first).map_or(f64::INFINITY, |group| group.least);
+        let mut largest: Vec<f64> = delays.iter().copied().filter(|delay| *delay >= from).collect();
+        largest.sort_unstable_by(|one, two| two.total_cmp(one));
+        groups.truncate(first);
+        let mut levels: Vec<Level> = Vec::with_capacity(SINGLES + groups.len());
+        for delay in largest {
+            match levels.last_mut() {
+                Some(last) if last.value == delay => {
+                    last.mass += mass;
+                    last.count += count;
+                }
+                _ => levels.push(level(delay, delay, 1.0)),
+            }
         }
+        levels.extend(groups.iter().rev().map(|group| level(group.mean(), group.least, group.size as f64)));
         if zeros > 0 || levels.is_empty() {
-            let zeros = zeros.max(1) as f64;
-            levels.push(Level { value: 0.0, mass: mass * zeros, count: count * zeros });
+            levels.push(level(0.0, 0.0, zeros.max(1) as f64));
         }
         Levels::new(levels)
     }
@@ -72,6 +84,15 @@ impl Levels {
             *last = 1.0;
         }
         Levels { levels, reached }
+    }
+
+    /// Returns the same law, each level of which counts for a part of its observations.
+    #[must_use]
+    pub fn with_counts(mut self, part: f64) -> Levels {
+        for level in &mut self.levels {
+            level.count *= part;
+        }
+        self
     }
 
     /// Returns the levels, from the largest delay down.
@@ -136,6 +157,44 @@ impl Levels {
     }
 }
 
+/// Delays of about the same size.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    size: usize,
+    sum: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Group {
+    fn mean(&self) -> f64 {
+        if self.least == self.most { self.least } else { self.sum / self.size as f64 }
+    }
+}
+
+/// Groups positive delays by the leading bits of their numbers, which have the order of the delays. Returns the groups
+/// that are not empty, ascending.
+fn groups(delays: &[f64]) -> Vec<Group> {
+    let group = |delay: f64| (delay.to_bits() >> COARSE_BITS) as usize;
+    let least = delays.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = delays.iter().copied().fold(0.0, f64::max);
+    if delays.is_empty() {
+        return Vec::new();
+    }
+    let first = group(least);
+    let empty = Group { size: 0, sum: 0.0, least: f64::INFINITY, most: 0.0 };
+    let mut groups = vec![empty; group(most) - first + 1];
+    for delay in delays {
+        let group = &mut groups[group(*delay) - first];
+        group.size += 1;
+        group.sum += delay;
+        group.least = group.least.min(*delay);
+        group.most = group.most.max(*delay);
+    }
+    groups.retain(|group| group.size > 0);
+    groups
+}
+
 /// Returns the probability that none of `n` independent delays reaches a level, which one reaches with probability
 /// `reached`.
 pub(crate) fn below(reached: f64, n: f64) -> f64 {
@@ -163,7 +222,7 @@ mod tests {
         // Two sizes, the step between which is within a group.
         let steps: Vec<f64> = (0..60_000).map(|at| if at % 17 == 0 { 900.0 } else { 10.0 }).collect();
         for delays in [heavy, steps] {
-            let levels = Levels::of_delays(&delays, 0, 1);
+            let levels = Levels::of_delays(&delays, 0, 1.0);
             assert!(levels.levels().len() < 3000);
             for n in [1.0, 2.0, 7.0, 50.0, 3000.0, 1e6] {
                 let (is, expected) = (levels.expected_maximum(n), by_definition(&delays, n));
@@ -174,17 +233,17 @@ mod tests {
 
     #[test]
     fn zeros_count() {
-        let levels = Levels::of_delays(&[4.0, 2.0], 2, 2);
+        let levels = Levels::of_delays(&[4.0, 2.0], 2, 0.5);
         assert_eq!((levels.mean(), levels.count()), (1.5, 2.0));
         assert!((levels.expected_maximum(2.0) - (4.0 * 7.0 / 16.0 + 2.0 * 5.0 / 16.0)).abs() < 1e-12);
         assert_eq!((levels.at_least(2.0), levels.at_least(2.1), levels.at_least(5.0)), (0.5, 0.25, 0.0));
-        assert_eq!(Levels::of_delays::<f64>(&[], 0, 1).expected_maximum(9.0), 0.0);
+        assert_eq!(Levels::of_delays(&[], 0, 1.0).expected_maximum(9.0), 0.0);
     }
 
     /// The two-source example of research/2, section 2.
     #[test]
     fn two_sources_have_the_published_maximum() {
-        let level = |value, mass| Level { value, mass, count: 1.0 };
+        let level = |value, mass| Level { value, least: value, mass, count: 1.0 };
         let (p, q) = (0.25, 0.001);
         let law = Levels::new(vec![
             level(3005.0, p * q),

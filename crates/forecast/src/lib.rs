@@ -3,10 +3,13 @@
 pub mod bound;
 mod chain;
 mod draws;
+pub mod forecast;
 pub mod largest;
 pub mod laws;
 pub mod levels;
 pub mod nodes;
+pub mod observed;
+pub mod question;
 pub mod recording;
 pub mod replay;
 pub mod tail;

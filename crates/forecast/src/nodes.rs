@@ -151,17 +151,18 @@ impl NodeLaw {
 
     /// Returns a law of delays, the largest of `nodes` independent ones of which has the law of the node that is the
     /// slowest of so many.
+    /// `None` if it is the law of a node alone.
     #[must_use]
-    pub fn among(&self, nodes: f64) -> Levels {
+    pub fn among(&self, nodes: f64) -> Option<Levels> {
         if nodes <= 1.0 || self.begins.is_empty() {
-            return self.alone.clone();
+            return None;
         }
         let states = self.states(nodes);
         let within: f64 = states.iter().zip(&self.within).map(|(state, within)| state * within).sum();
         if within < NEGLIGIBLE * self.alone.at_least(f64::MIN_POSITIVE) {
-            return self.alone.clone();
+            return None;
         }
-        self.mixed(nodes, &states)
+        Some(self.mixed(nodes, &states))
     }
 
     /// Returns ln P(largest delay < x), if a node alone reaches x with probability `alone`, and begins within detours
@@ -207,7 +208,7 @@ impl NodeLaw {
                 let reached = -(below.sum::<f64>().max(1e-300).ln() / nodes).exp_m1();
                 let mass = (reached - before).max(0.0);
                 before = f64::max(before, reached);
-                levels.push(Level { value, mass, count: mass * density });
+                levels.push(Level { value, least: value, mass, count: mass * density });
             };
             while let Some(begin) = self.begins.get(at).filter(|begin| begin.delay > level.value) {
                 for &state in &used {

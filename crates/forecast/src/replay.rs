@@ -31,20 +31,25 @@ const TURNS: u64 = 16;
 pub struct Delays {
     /// Delays that are not 0, in nanoseconds, in order of time within each turn.
     pub positive: Vec<f64>,
+    /// Number of each of these phases, from 0.
+    pub phase: Vec<u64>,
     /// Phases without delay.
     pub zeros: u64,
     /// How often the recording was replayed.
     pub turns: u32,
 }
 
-/// Replays the recording with this work per phase, in nanoseconds. The work must not be 0.
-#[must_use]
-pub fn replay(timeline: &Timeline, work: u64, random: &mut Random) -> Delays {
+/// Replays the recording with this work per phase, in nanoseconds, and puts the delays into `delays` instead of what is
+/// there. The work must not be 0.
+pub fn replay(timeline: &Timeline, work: u64, random: &mut Random, delays: &mut Delays) {
     let phases = timeline.length / work;
     let turns = if phases < PHASES { (PHASES / phases.max(1)).clamp(1, TURNS) } else { 1 };
     let segments = (phases / PER_SEGMENT).clamp(1, SEGMENTS);
     let by_sums = phases * timeline.lanes.len() as u64 * 16 < timeline.events.len() as u64;
-    let mut delays = Delays { turns: turns as u32, ..Delays::default() };
+    delays.positive.clear();
+    delays.phase.clear();
+    delays.zeros = 0;
+    delays.turns = turns as u32;
     let mut walk = Walk::new(timeline, work);
     for turn in 0..turns {
         for segment in 0..segments {
@@ -53,18 +58,18 @@ pub fn replay(timeline: &Timeline, work: u64, random: &mut Random) -> Delays {
             let from = timeline.length * segment / segments;
             let until = timeline.length * (segment + 1) / segments + offset;
             if by_sums {
-                by_running_sums(timeline, work, from + offset, until, &mut delays);
+                by_running_sums(timeline, work, from + offset, until, delays);
             } else {
-                walk.run(from + offset, until, &mut delays);
+                walk.run(from + offset, until, delays);
             }
         }
     }
-    delays
 }
 
 impl Delays {
     fn add(&mut self, delay: u64) {
         if delay > 0 {
+            self.phase.push(self.zeros + self.positive.len() as u64);
             self.positive.push(delay as f64);
         } else {
             self.zeros += 1;
@@ -94,9 +99,9 @@ struct Walk<'a> {
     ends: Vec<(u64, u64)>,
     stamp: u64,
     /// Detours that are in progress: their ends, and CPUs.
-    in_progress: Vec<(u64, usize)>,
+    in_progress: Vec<(u64, u32)>,
     /// Detours that begin after the end of their CPU's phase.
-    after: Vec<(u64, usize)>,
+    after: Vec<(u64, u32)>,
     /// The next detour, and begin of the turn that it is in.
     next: usize,
     turn: u64,
@@ -152,7 +157,7 @@ impl<'a> Walk<'a> {
         self.in_progress.clear();
         for (cpu, lane) in self.timeline.lanes.iter().enumerate() {
             if let Some(end) = lane.in_progress(at) {
-                self.in_progress.push((turn + end, cpu));
+                self.in_progress.push((turn + end, cpu as u32));
             }
         }
         self.turn = turn;
@@ -170,7 +175,7 @@ impl<'a> Walk<'a> {
         let mut end = ready;
         for (detour_end, cpu) in self.in_progress.drain(..) {
             let on_cpu = ready + (detour_end - begin);
-            self.ends[cpu] = (self.stamp, on_cpu);
+            self.ends[cpu as usize] = (self.stamp, on_cpu);
             end = end.max(on_cpu);
         }
         loop {
@@ -178,14 +183,14 @@ impl<'a> Walk<'a> {
             if event.start >= end {
                 break;
             }
-            let (stamp, mut on_cpu) = self.ends[event.cpu];
+            let (stamp, mut on_cpu) = self.ends[event.cpu as usize];
             if stamp != self.stamp {
                 on_cpu = ready;
             }
             if event.start < on_cpu {
                 on_cpu += event.length;
                 end = end.max(on_cpu);
-                self.ends[event.cpu] = (self.stamp, on_cpu);
+                self.ends[event.cpu as usize] = (self.stamp, on_cpu);
             } else {
                 self.after.push((event.start + event.length, event.cpu));
             }
@@ -211,7 +216,7 @@ mod tests {
             if recording.check().is_err() {
                 continue;
             }
-            let timeline = Timeline::new(&recording, 3, None);
+            let timeline = Timeline::new(&recording, 3);
             let work = 1 + random.below(30) as u64;
             let from = random.below(recording.length_ns as usize) as u64;
             let until = from + 3 * recording.length_ns;
@@ -250,7 +255,8 @@ mod tests {
         let (period, length, work) = (10_000_000, 500_000, 1_000_000);
         for (offsets, expected) in [([1_000_000, 1_000_000], 0.5 / 9.5), ([1_000_000, 6_000_000], 1.0 / 9.0)] {
             let recording = periodic(period, length, &offsets);
-            let delays = replay(&Timeline::new(&recording, 2, None), work, &mut Random::new(1));
+            let mut delays = Delays::default();
+            replay(&Timeline::new(&recording, 2), work, &mut Random::new(1), &mut delays);
             let phases = delays.positive.len() as f64 + delays.zeros as f64;
             let mean = delays.positive.iter().sum::<f64>() / phases / work as f64;
             assert!((mean - expected).abs() < 0.001, "{mean}, not {expected}");
@@ -260,7 +266,8 @@ mod tests {
     #[test]
     fn a_quiet_recording_has_phases_without_delay() {
         let recording = periodic(2_000_000_000, 1, &[999_999_999]);
-        let delays = replay(&Timeline::new(&recording, 1, None), 1_000, &mut Random::new(1));
+        let mut delays = Delays::default();
+        replay(&Timeline::new(&recording, 1), 1_000, &mut Random::new(1), &mut delays);
         assert!(delays.positive.is_empty() && (999_000..1_001_000).contains(&delays.zeros), "{}", delays.zeros);
     }
 }

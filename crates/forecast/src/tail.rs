@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn fitted(values: &[f64], seed: u64) -> Tail {
-        Tail::new(&Levels::of_delays(values, 0, 1), 300, &mut Random::new(seed))
+        Tail::new(&Levels::of_delays(values, 0, 1.0), 300, &mut Random::new(seed))
     }
 
     /// The mean of the draws is near the truth, and their spread is the one of maximum likelihood: (1 + ξ)/√k.
@@ -292,7 +292,7 @@ mod tests {
             for seed in 0..60 {
                 let mut random = Random::new(seed);
                 let values: Vec<f64> = (0..2000).map(|_| excess(law, &mut random)).collect();
-                let posterior = Posterior::new(&Excesses::new(&Levels::of_delays(&values, 0, 1), 1999.0));
+                let posterior = Posterior::new(&Excesses::new(&Levels::of_delays(&values, 0, 1.0), 1999.0));
                 let shapes: Vec<f64> = (0..200).map(|_| posterior.draw(&mut random).shape).collect();
                 let mean = shapes.iter().sum::<f64>() / 200.0;
                 let variance = shapes.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 200.0;
@@ -315,7 +315,7 @@ mod tests {
             for seed in 0..200 {
                 let mut random = Random::new(seed);
                 let values: Vec<f64> = (0..401).map(|_| excess(law, &mut random)).collect();
-                let excesses = Excesses::new(&Levels::of_delays(&values, 0, 1), 400.0);
+                let excesses = Excesses::new(&Levels::of_delays(&values, 0, 1.0), 400.0);
                 let distance = excesses.distance(Posterior::new(&excesses).best);
                 rejected += usize::from(distance > POOREST_FIT);
             }
@@ -343,7 +343,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut values = vec![5e3; 2500];
         values.extend((0..12).map(|_| 3e6 + 3e3 * random.unit()));
-        let Tail::Fitted(fit) = Tail::new(&Levels::of_delays(&values, 7500, 1), 100, &mut random) else { panic!() };
+        let Tail::Fitted(fit) = Tail::new(&Levels::of_delays(&values, 7500, 1.0), 100, &mut random) else { panic!() };
         assert_eq!((fit.levels, fit.count, fit.best.shape), (12, 12.0, 0.0));
         assert!(fit.threshold >= 3e6 && fit.best.scale < 3e3);
     }

@@ -1,6 +1,6 @@
 //! The detours of a node, prepared for the replay: in order of time over all CPUs, and per CPU with running sums.
 
-use crate::recording::Recording;
+use crate::recording::{Detour, Recording};
 
 /// A detour on the common time axis.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,8 @@ pub(crate) struct Event {
     pub start: u64,
     pub length: u64,
     /// Index of the CPU.
-    pub cpu: usize,
+    pub cpu: u32,
+    pub cause: u16,
 }
 
 /// A CPU's detours, in terms of its undisturbed time.
@@ -70,26 +71,42 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Prepares the first `cpus` CPUs of a valid recording, without the detours of one cause.
+    /// Prepares the first `cpus` CPUs of a valid recording.
     #[must_use]
-    pub fn new(recording: &Recording, cpus: usize, without: Option<u16>) -> Timeline {
-        let length = recording.length_ns;
+    pub fn new(recording: &Recording, cpus: usize) -> Timeline {
         let cpus = &recording.cpus[..recording.cpus.len().min(cpus)];
         let mut events = Vec::with_capacity(cpus.iter().map(|cpu| cpu.detours.len()).sum());
-        let mut lanes = Vec::with_capacity(cpus.len());
         for (cpu, lane) in cpus.iter().enumerate() {
-            let kept = lane.detours.iter().filter(|detour| Some(detour.cause) != without);
-            let (mut free, mut before, mut sum) = (Vec::new(), vec![0], 0);
-            for detour in kept {
-                free.push(detour.start_ns - sum);
-                sum += detour.length_ns;
-                before.push(sum);
-                events.push(Event { start: detour.start_ns, length: detour.length_ns, cpu });
-            }
-            lanes.push(Lane { free, before, length, undisturbed: length - sum });
+            let event = |d: &Detour| Event { start: d.start_ns, length: d.length_ns, cpu: cpu as u32, cause: d.cause };
+            events.extend(lane.detours.iter().map(event));
         }
         // A merge of the CPUs' ordered lists.
         events.sort_by_key(|event| event.start);
+        Timeline::of_events(recording.length_ns, cpus.len(), events)
+    }
+
+    /// Returns the same time without the detours of one cause.
+    #[must_use]
+    pub fn without(&self, cause: u16) -> Timeline {
+        let events = self.events.iter().copied().filter(|event| event.cause != cause).collect();
+        Timeline::of_events(self.length, self.lanes.len(), events)
+    }
+
+    fn of_events(length: u64, cpus: usize, events: Vec<Event>) -> Timeline {
+        let mut numbers = vec![0; cpus];
+        events.iter().for_each(|event| numbers[event.cpu as usize] += 1);
+        let lane = |number: &usize| {
+            let (free, mut before) = (Vec::with_capacity(*number), Vec::with_capacity(number + 1));
+            before.push(0);
+            Lane { free, before, length, undisturbed: length }
+        };
+        let mut lanes: Vec<Lane> = numbers.iter().map(lane).collect();
+        for event in &events {
+            let lane = &mut lanes[event.cpu as usize];
+            lane.free.push(event.start - (length - lane.undisturbed));
+            lane.undisturbed -= event.length;
+            lane.before.push(length - lane.undisturbed);
+        }
         Timeline { length, events, lanes }
     }
 
@@ -109,7 +126,7 @@ impl Timeline {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::recording::{Cpu, Detour};
+    use crate::recording::Cpu;
     use random::Random;
 
     /// A short recording with random detours.
@@ -156,7 +173,7 @@ pub(crate) mod tests {
             if recording.check().is_err() {
                 continue;
             }
-            let timeline = Timeline::new(&recording, 2, None);
+            let timeline = Timeline::new(&recording, 2);
             for _ in 0..30 {
                 let at = random.below(recording.length_ns as usize) as u64;
                 let work = 1 + random.below(400) as u64;
@@ -176,7 +193,7 @@ pub(crate) mod tests {
         let all = recording.cpus.iter().flat_map(|cpu| &cpu.detours);
         let others = all.filter(|detour| detour.cause == 0).count();
         assert!(others > 0);
-        assert_eq!(Timeline::new(&recording, 2, Some(1)).events.len(), others);
-        assert_eq!(Timeline::new(&recording, 1, None).lanes.len(), 1);
+        assert_eq!(Timeline::new(&recording, 2).without(1).events.len(), others);
+        assert_eq!(Timeline::new(&recording, 1).lanes.len(), 1);
     }
 }

@@ -1,9 +1,9 @@
 //! Compares the law of a node among N with direct simulations of N nodes with chained phases.
 
-use forecast::levels::Levels;
+use forecast::observed::law as observed;
 use forecast::nodes::{Instants, NodeLaw};
 use forecast::recording::{Cpu, Detour, Recording};
-use forecast::replay::replay;
+use forecast::replay::{Delays, replay};
 use forecast::timeline::Timeline;
 use random::Random;
 
@@ -83,17 +83,18 @@ fn explore() {
         let mut random = Random::new(1);
         let recording = recording(&sources, &mut random);
         recording.check().unwrap();
-        let timeline = Timeline::new(&recording, 1, None);
+        let timeline = Timeline::new(&recording, 1);
         let instants = Instants::new(&timeline, &mut random);
         for work in [10_000, 30_000] {
-            let delays = replay(&timeline, work, &mut random);
-            let alone = Levels::of_delays(&delays.positive, delays.zeros, delays.turns);
+            let mut delays = Delays::default();
+            replay(&timeline, work, &mut random, &mut delays);
+            let alone = observed(&delays);
             let law = NodeLaw::new(alone, &instants, &timeline, work);
             for nodes in [32, 64, 256] {
                 let (truth, error) = simulated(&timeline, nodes, work, &mut random);
                 let s = |delay: f64| delay / work as f64;
                 let n = nodes as f64;
-                let among = s(law.among(n).expected_maximum(n));
+                let among = s(law.among(n).unwrap_or(law.alone().clone()).expected_maximum(n));
                 println!(
                     "{name:28} W {work:9} N {nodes:4}  S-1 true {:9.4} ±{:6.4}  alone {:9.4}  among {among:9.4}  {:+.1} % of S",
                     s(truth),
