@@ -93,7 +93,8 @@ pub fn forecast(recording: &Recording, question: &Question) -> Result<Forecast, 
     question.check(recording)?;
     let cpus = question.ranks_per_node as usize;
     let mut delays = Delays::default();
-    let node = Node::new(Timeline::new(recording, cpus), question);
+    let timeline = Timeline::new(recording, cpus);
+    let node = Node::new(&timeline, question);
     let works: Vec<AtWork> = question.work_ns.iter().map(|work| node.at(*work, &mut delays)).collect();
     let worst_for = |scale: usize| {
         let known = |at: usize| works[at].scales[scale].known();
@@ -102,10 +103,11 @@ pub fn forecast(recording: &Recording, question: &Question) -> Result<Forecast, 
     let worst: Vec<usize> = (0..question.ranks.len()).map(worst_for).collect();
     let largest = (0..question.ranks.len()).max_by_key(|at| question.ranks[*at]).unwrap_or(0);
     let causes_at = worst[largest];
+    let mut others = Timeline::default();
     let without = |(cause, seen): (usize, u64)| {
         let cause = cause as u16;
-        let node = Node::new(node.timeline.without(cause), question);
-        let scales = node.at(question.work_ns[causes_at], &mut delays).scales;
+        timeline.without(cause, &mut others);
+        let scales = Node::new(&others, question).at(question.work_ns[causes_at], &mut delays).scales;
         Without { cause, seen, seldom: seen < SELDOM, scales }
     };
     let seen = recording.seen(cpus).into_iter().enumerate().filter(|(_, seen)| *seen > 0);
@@ -117,33 +119,33 @@ pub fn forecast(recording: &Recording, question: &Question) -> Result<Forecast, 
 /// A node's detours, for all works.
 pub(crate) struct Node<'a> {
     question: &'a Question,
-    timeline: Timeline,
+    timeline: &'a Timeline,
     instants: Instants,
     seed: u64,
 }
 
 impl<'a> Node<'a> {
-    pub(crate) fn new(timeline: Timeline, question: &'a Question) -> Node<'a> {
+    pub(crate) fn new(timeline: &'a Timeline, question: &'a Question) -> Node<'a> {
         let mut random = Random::new(question.seed);
-        let instants = Instants::new(&timeline, &mut random);
+        let instants = Instants::new(timeline, &mut random);
         Node { question, timeline, instants, seed: random.number() }
     }
 
     /// Makes the forecast for a work. It does not depend on the other works. `delays` is space that is used again.
     pub(crate) fn at(&self, work_ns: u64, delays: &mut Delays) -> AtWork {
         let mut random = Random::new(self.seed ^ work_ns);
-        replay(&self.timeline, work_ns, &mut random, delays);
+        replay(self.timeline, work_ns, &mut random, delays);
         let alone = observed::law(delays);
         let bound = Bound::new(&alone);
-        let law = NodeLaw::new(alone, &self.instants, &self.timeline, work_ns);
+        let law = NodeLaw::new(alone, &self.instants, self.timeline, work_ns);
         let seed = random.number();
         let largest = Largest::new(law.alone().clone(), &mut Random::new(seed));
         let base = (work_ns + self.question.sync_ns) as f64;
         let slowdown = |largest: &Largest, ranks: u64, nodes: u64| {
             let (kind, estimate) = largest.of(nodes as f64);
             let of = |delay: f64| 1.0 + delay / base;
-            let estimate = estimate
-                .map(|delay| Estimate { value: of(delay.value), low: of(delay.low), high: of(delay.high) });
+            let estimate =
+                estimate.map(|delay| Estimate { value: of(delay.value), low: of(delay.low), high: of(delay.high) });
             Slowdown { ranks, nodes, kind, estimate, at_least: of(bound.expected_maximum(nodes as f64)) }
         };
         let scale = |ranks: u64| {

@@ -8,21 +8,26 @@
 
 use random::Random;
 
+use crate::cluster::Ladder;
 use crate::draws::{gamma, quantile};
 use crate::levels::{Levels, below};
-use crate::tail::{Pareto, Tail};
+use crate::pareto::Pareto;
+use crate::tail::Tail;
 
 /// Laws that are drawn for an interval.
 pub const DRAWS: usize = 300;
 /// Observations that the sample must have for each of the N delays, for an estimate without the fitted tail.
 pub const INSIDE: f64 = 100.0;
+/// The same if the delays lie on a lattice, the points of which the fit does not know.
+pub const INSIDE_LATTICE: f64 = 10.0;
 /// Confidence level of intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// What an estimate is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The sample contains the answer: N is 1, or the sample has at least 100 N observations.
+    /// The sample contains the answer: N is 1, or the sample has at least 100 N observations (10 N, if the delays are
+    /// sums of equal detours).
     Measured,
     /// The answer depends on the fitted tail.
     Extrapolated,
@@ -86,7 +91,8 @@ impl Largest {
     /// Returns what an estimate for `n` delays is based on.
     #[must_use]
     pub fn kind(&self, n: f64) -> Kind {
-        let inside = n <= 1.0 || n * INSIDE <= self.count;
+        let is_lattice = matches!(&self.tail, Tail::Fitted(fit) if fit.gap > 0.0);
+        let inside = n <= 1.0 || n * if is_lattice { INSIDE_LATTICE } else { INSIDE } <= self.count;
         match self.tail {
             Tail::TooHeavy(_) if n > 1.0 => Kind::None,
             _ if inside => Kind::Measured,
@@ -128,7 +134,12 @@ impl Largest {
     fn drawn(&self, n: f64, draw: usize, values: &[f64]) -> f64 {
         let reached = &self.draws[draw];
         let mut sum = match &self.tail {
-            Tail::Fitted(fit) => in_tail(n, reached[0], fit.threshold, fit.draws[draw]),
+            Tail::Fitted(fit) => {
+                let ladder = fit.ladder.as_ref().map_or(0.0, |ladder| on_ladder(n, reached[0], ladder, draw));
+                // Evenly distributed over the distance of the lattice, which the fit does not know.
+                let shift = fit.gap * ((draw as f64 + 0.5) / DRAWS as f64 - 0.5);
+                in_tail(n, reached[0], fit.threshold + shift, fit.draws[draw]) + ladder
+            }
             Tail::TooHeavy(_) | Tail::Unknown => 0.0,
         };
         let mut before = below(reached[0], n);
@@ -178,7 +189,22 @@ fn probabilities(tail: f64, count: f64, ranges: &[Range], random: &mut Random) -
     reached
 }
 
-/// Intervals of Simpson's rule.
+/// Returns what the steps above a cluster add to the expected maximum of `n` delays.
+fn on_ladder(n: f64, probability: f64, ladder: &Ladder, draw: usize) -> f64 {
+    let ratio = ladder.ratios[draw];
+    let mut sum = 0.0;
+    let mut reached = probability * ratio;
+    for _ in 0..STEPS {
+        if n * reached < 1e-6 {
+            break;
+        }
+        sum += ladder.height * (1.0 - below(reached, n));
+        reached *= ratio;
+    }
+    sum
+}
+
+/// Intervals of Simpson's rule, and largest number of steps on a ladder.
 const STEPS: usize = 32;
 
 /// Returns the part of the expected maximum of `n` delays that the tail contributes: ∫ N (1−t)^(N−1) x(t) dt from 0 to

@@ -23,6 +23,15 @@ pub enum Law {
         /// Length of a detour.
         length: f64,
     },
+    /// Sums of equal detours: 100 times a Poisson number with this mean.
+    Lattice(f64),
+    /// Two independent delays with exponential lengths: mean 5 with `often`, 1,000 with `seldom`.
+    TwoExponentials {
+        /// Probability of the short delay.
+        often: f64,
+        /// Probability of the long delay.
+        seldom: f64,
+    },
     /// Two independent delays, each with its probability: 5 with `often`, 3,000 with `seldom`.
     TwoSources {
         /// Probability of the short delay.
@@ -60,6 +69,22 @@ impl Law {
                     0.0
                 }
             }
+            Law::Lattice(mean) => {
+                let (mut count, mut left) = (0, mean - unit.ln().abs());
+                while left > 0.0 {
+                    count += 1;
+                    left += (1.0 - random.unit()).ln();
+                }
+                100.0 * f64::from(count)
+            }
+            Law::TwoExponentials { often, seldom } => {
+                let mut one = |chance: f64, mean: f64| {
+                    let hit = random.unit() < chance;
+                    let length = -(1.0 - random.unit()).ln() * mean;
+                    if hit { length } else { 0.0 }
+                };
+                one(often, 5.0) + one(seldom, 1000.0)
+            }
             Law::TwoSources { often, seldom } => {
                 let long = if random.unit() < seldom { 3000.0 } else { 0.0 };
                 long + if unit <= often { 5.0 } else { 0.0 }
@@ -82,6 +107,32 @@ impl Law {
             Law::Periodic { period, length } => {
                 let (none, all) = (1.0 - (WORK + length) / period, 1.0 - WORK / period);
                 length - period * (all.powf(n + 1.0) - none.powf(n + 1.0)) / (n + 1.0)
+            }
+            Law::Lattice(mean) => {
+                // ∑ 100 (1 − P(count ≤ k)^N)
+                let (mut term, mut below, mut sum) = ((-mean).exp(), 0.0, 0.0);
+                let mut upper = 1.0;
+                for k in 0..400 {
+                    below += term;
+                    upper -= term;
+                    term *= mean / f64::from(k + 1);
+                    let upper = if upper < 1e-9 { term / (1.0 - mean / f64::from(k + 2)) } else { upper };
+                    let _ = below;
+                    sum -= 100.0 * (n * (-upper.min(1.0)).ln_1p()).exp_m1();
+                }
+                sum
+            }
+            Law::TwoExponentials { often, seldom } => {
+                // ∫ (1 − F^N) by the trapezoidal rule.
+                let step = 0.05;
+                let tail = |x: f64| {
+                    let (short, long) = ((-x / 5.0).exp(), (-x / 1000.0).exp());
+                    let both = (1000.0 * long - 5.0 * short) / 995.0;
+                    often * (1.0 - seldom) * short + seldom * (1.0 - often) * long + often * seldom * both
+                };
+                let part = |x: f64| -(n * (-tail(x)).ln_1p()).exp_m1();
+                let steps = 600_000;
+                (1..steps).map(|at| part(f64::from(at) * step)).sum::<f64>() * step + step / 2.0 * part(1e-12)
             }
             Law::TwoSources { often, seldom } => {
                 let level = |value, mass| Level { value, least: value, mass, count: 1.0 };

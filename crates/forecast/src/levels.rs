@@ -175,21 +175,28 @@ impl Group {
 /// Groups positive delays by the leading bits of their numbers, which have the order of the delays. Returns the groups
 /// that are not empty, ascending.
 fn groups(delays: &[f64]) -> Vec<Group> {
-    let group = |delay: f64| (delay.to_bits() >> COARSE_BITS) as usize;
-    let least = delays.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = delays.iter().copied().fold(0.0, f64::max);
-    if delays.is_empty() {
-        return Vec::new();
-    }
-    let first = group(least);
     let empty = Group { size: 0, sum: 0.0, least: f64::INFINITY, most: 0.0 };
-    let mut groups = vec![empty; group(most) - first + 1];
-    for delay in delays {
-        let group = &mut groups[group(*delay) - first];
+    let group = |delay: f64| (delay.to_bits() >> COARSE_BITS) as usize;
+    let mut groups: Vec<Group> = Vec::new();
+    // Group of the first element.
+    let mut first = 0;
+    for &delay in delays {
+        let number = group(delay);
+        if groups.is_empty() {
+            first = number;
+        }
+        if number < first {
+            groups.splice(0..0, std::iter::repeat_n(empty, first - number));
+            first = number;
+        }
+        if number - first >= groups.len() {
+            groups.resize(number - first + 1, empty);
+        }
+        let group = &mut groups[number - first];
         group.size += 1;
         group.sum += delay;
-        group.least = group.least.min(*delay);
-        group.most = group.most.max(*delay);
+        group.least = group.least.min(delay);
+        group.most = group.most.max(delay);
     }
     groups.retain(|group| group.size > 0);
     groups

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 pub mod bound;
 mod chain;
+pub mod cluster;
 mod draws;
 pub mod forecast;
 pub mod largest;
@@ -9,6 +10,7 @@ pub mod laws;
 pub mod levels;
 pub mod nodes;
 pub mod observed;
+pub mod pareto;
 pub mod question;
 pub mod recording;
 pub mod replay;

@@ -27,12 +27,12 @@ use random::Random;
 
 use crate::chain::stationary;
 use crate::levels::{Level, Levels};
-use crate::timeline::Timeline;
+use crate::timeline::{Lane, Timeline};
 
 /// Delays that are computed at instants within detours: of all CPUs together, and at most and at least of each.
-const LOOK_UPS: usize = 1 << 16;
-const MOST: usize = 4096;
-const FEWEST: usize = 512;
+const LOOK_UPS: usize = 1 << 14;
+const MOST: usize = 2048;
+const FEWEST: usize = 256;
 /// Limits between ranges of the largest delay: delays of a node alone, of begins within detours, and evenly distributed.
 const ALONE: usize = 14;
 const BEGINS: usize = 12;
@@ -61,34 +61,51 @@ struct Instant {
 #[derive(Clone, Debug)]
 pub struct Instants {
     instants: Vec<Instant>,
+    /// For each instant and CPU: the first detour that ends later.
+    next: Vec<usize>,
 }
 
 impl Instants {
     /// Chooses the instants.
     #[must_use]
     pub fn new(timeline: &Timeline, random: &mut Random) -> Instants {
-        let total: u64 = timeline.events.iter().map(|event| event.length).sum();
-        let number = (LOOK_UPS / timeline.lanes.len().max(1)).clamp(FEWEST, MOST);
+        let total: u64 = timeline.lanes.iter().map(Lane::disturbed).sum();
+        let cpus = timeline.lanes.len();
+        let number = (LOOK_UPS / cpus.max(1)).clamp(FEWEST, MOST);
         let step = total as f64 / number as f64;
+        let mut chosen = Instants { instants: Vec::with_capacity(number), next: Vec::with_capacity(number * cpus) };
         let mut wanted = step * random.unit();
-        let mut before = 0.0;
-        let mut instants = Vec::with_capacity(number);
-        for event in &timeline.events {
-            let length = event.length as f64;
-            while wanted < before + length {
-                let age = ((wanted - before) as u64).max(1);
+        for lane in &timeline.lanes {
+            let of_lane = lane.disturbed() as f64;
+            while wanted < of_lane {
+                let (start, length, age) = lane.place(wanted as u64);
                 wanted += step;
-                let at = event.start + age;
-                // An instant at which several CPUs are in detours is chosen for each of them.
-                let disturbed = timeline.disturbed(at);
-                if age < event.length && disturbed > 0 {
-                    let mass = step / timeline.length as f64 / disturbed as f64;
-                    instants.push(Instant { at, age: age as f64, length, mass });
+                if age > 0 {
+                    chosen
+                        .add(timeline, Instant { at: start + age, age: age as f64, length: length as f64, mass: step });
                 }
             }
-            before += length;
+            wanted -= of_lane;
         }
-        Instants { instants }
+        chosen
+    }
+
+    /// Adds an instant. If several CPUs are in detours then, it is chosen for each of them.
+    fn add(&mut self, timeline: &Timeline, instant: Instant) {
+        let first = self.next.len();
+        self.next.extend(timeline.lanes.iter().map(|lane| lane.next(instant.at)));
+        let lanes = timeline.lanes.iter().zip(&self.next[first..]);
+        let disturbed = lanes.filter(|(lane, next)| lane.begins_before(**next, instant.at)).count();
+        let mass = instant.mass / timeline.length as f64 / disturbed as f64;
+        self.instants.push(Instant { mass, ..instant });
+    }
+
+    /// Returns the delay of a phase that begins at an instant.
+    fn delay(&self, timeline: &Timeline, instant: usize, work: u64) -> u64 {
+        let cpus = timeline.lanes.len();
+        let at = self.instants[instant].at;
+        let lanes = timeline.lanes.iter().zip(&self.next[instant * cpus..]);
+        lanes.map(|(lane, next)| lane.delay_from(*next, at, work)).max().unwrap_or(0)
     }
 }
 
@@ -121,13 +138,13 @@ impl NodeLaw {
     #[must_use]
     pub fn new(alone: Levels, instants: &Instants, timeline: &Timeline, work: u64) -> NodeLaw {
         let turn = timeline.length as f64;
-        let begin = |instant: &Instant| Begin {
-            delay: timeline.delay(instant.at, work) as f64,
+        let begin = |(at, instant): (usize, &Instant)| Begin {
+            delay: instants.delay(timeline, at, work) as f64,
             age: instant.age,
             mass: instant.mass,
             density: turn / (work as f64 + instant.length),
         };
-        let mut begins: Vec<Begin> = instants.instants.iter().map(begin).collect();
+        let mut begins: Vec<Begin> = instants.instants.iter().enumerate().map(begin).collect();
         begins.sort_unstable_by(|one, two| two.delay.total_cmp(&one.delay));
         let grid = grid(&alone, &begins);
         let own: Vec<f64> = (0..OWN).rev().map(|at| alone.exceeded((at as f64 + 0.5) / OWN as f64)).collect();
@@ -138,7 +155,8 @@ impl NodeLaw {
         let largest = typical(&grid, &alone, &begins);
         let waited: Vec<Vec<f32>> =
             largest.iter().map(|largest| begins.iter().map(|begin| part(*largest, begin)).collect()).collect();
-        let mass = |waited: &Vec<f32>| begins.iter().zip(waited).map(|(begin, part)| begin.mass * f64::from(*part)).sum();
+        let mass =
+            |waited: &Vec<f32>| begins.iter().zip(waited).map(|(begin, part)| begin.mass * f64::from(*part)).sum();
         let within = waited.iter().map(mass).collect();
         NodeLaw { alone, begins, grid, waited, within }
     }
@@ -204,7 +222,8 @@ impl NodeLaw {
         let mut before = 0.0;
         for (index, level) in self.alone.levels().iter().enumerate() {
             let mut add = |value: f64, density: f64, alone: f64, sums: &[f64]| {
-                let below = used.iter().map(|&state| states[state] * self.ln_below(nodes, state, alone, sums[state]).exp());
+                let below =
+                    used.iter().map(|&state| states[state] * self.ln_below(nodes, state, alone, sums[state]).exp());
                 let reached = -(below.sum::<f64>().max(1e-300).ln() / nodes).exp_m1();
                 let mass = (reached - before).max(0.0);
                 before = f64::max(before, reached);

@@ -101,7 +101,10 @@ impl fmt::Display for Unanswerable {
                 write!(f, "the work of {work_ns} ns is longer than the recording of {length_ns} ns; record for longer")
             }
             Unanswerable::CpusLeft(left) => {
-                write!(f, "with {left} CPUs left to the system: each recording must be of a node with the same number of CPUs, and more than are left")
+                write!(
+                    f,
+                    "with {left} CPUs left to the system: each recording must be of a node with the same number of CPUs, and more than are left"
+                )
             }
             Unanswerable::NoRecordings => write!(f, "there are no recordings to compare"),
         }

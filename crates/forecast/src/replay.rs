@@ -138,7 +138,8 @@ impl<'a> Walk<'a> {
         self.start(begin);
         while begin < until {
             if self.in_progress.is_empty() {
-                let idle = (self.event().start.saturating_sub(begin) / self.work).min((until - begin).div_ceil(self.work));
+                let idle =
+                    (self.event().start.saturating_sub(begin) / self.work).min((until - begin).div_ceil(self.work));
                 delays.zeros += idle;
                 begin += idle * self.work;
                 if begin >= until {

@@ -9,43 +9,38 @@
 //!
 //! Noise often has several sources, and the largest excesses can come from one of them only. Therefore:
 //!
-//! 1. If the largest delays are equal, or a separate cluster, the tail is that cluster. Its excesses over the smallest
-//!    delay of the cluster are taken as exponential; if all are equal, nothing is added to the largest delay.
+//! 1. If the largest delays are equal, or a separate cluster, the tail is that cluster (`cluster`).
 //! 2. Otherwise the threshold is the lowest one above which the fit passes the test of Anderson and Darling.
-//! 3. A fit with a shape of [`HEAVIEST`] or more is refused: the mean of the maximum then depends on delays that are
+//! 3. Sums of equal detours lie on a lattice, which no smooth law fits. If most delays of the tail are equal to others,
+//!    each is spread over the width of the largest gap before the fit.
+//! 4. A fit with a shape of [`HEAVIEST`] or more is refused: the mean of the maximum then depends on delays that are
 //!    much rarer than any in the sample.
 
 use random::Random;
 
+use crate::cluster::{Ladder, TIES, cluster};
 use crate::draws::gamma;
 use crate::levels::Levels;
+use crate::pareto::Pareto;
 
 /// Largest number of observations in a fit.
 const MOST: f64 = 1000.0;
 /// Smallest number of observations in a fit.
-const FEWEST: f64 = 20.0;
+const FEWEST: f64 = 12.0;
 /// Fits with at least this shape are refused. The variance of the excesses is infinite from 0.5. Of samples of 10,000,
 /// 0.2 % with shape 0.4 and 99.5 % with shape 2/3 are refused.
 pub const HEAVIEST: f64 = 0.53;
 /// A fit is rejected if its Anderson-Darling statistic is larger. 1 % of right fits are (20,000 simulated samples).
 const POOREST_FIT: f64 = 1.6;
-/// Equal largest delays that are a cluster.
-const TIES: f64 = 3.0;
-/// Largest delays that are a cluster if a wide gap separates them from the others.
-const CLUSTER: f64 = 5.0;
-/// Observations of a cluster that count for the uncertainty of its scale.
-const WIDE: f64 = 3.0;
+/// The same for excesses that are spread over gaps: lumps remain, and the fit need not be as good.
+const POOREST_SPREAD: f64 = 20.0;
+/// Pieces of a spread excess.
+const PIECES: usize = 8;
+/// Excesses that are not grouped for the likelihood, and the number in each group of the others.
+const UNGROUPED: usize = 100;
+const OF_GROUP: usize = 8;
 /// Standard deviation of the prior law of the shape, around 0.1.
 const PRIOR: f64 = 0.5;
-
-/// Parameters of a generalised Pareto law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pareto {
-    /// Shape ξ: 0 is exponential, negative is bounded.
-    pub shape: f64,
-    /// Scale σ, in nanoseconds.
-    pub scale: f64,
-}
 
 /// The fitted tail.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +57,10 @@ pub struct Fit {
     pub best: Pareto,
     /// Parameters, drawn with the probability that they have after the sample.
     pub draws: Vec<Pareto>,
+    /// Distance of the lattice that the delays lie on, in nanoseconds; 0 if they do not.
+    pub gap: f64,
+    /// Larger delays than those of a cluster.
+    pub ladder: Option<Ladder>,
 }
 
 /// What is known about the tail.
@@ -80,78 +79,54 @@ impl Tail {
     #[must_use]
     pub fn new(sample: &Levels, draws: usize, random: &mut Random) -> Tail {
         if let Some(cluster) = cluster(sample, draws, random) {
-            return Tail::Fitted(cluster);
+            return Tail::Fitted(Fit {
+                levels: cluster.levels,
+                threshold: cluster.threshold,
+                mass: sample.reached(cluster.levels),
+                count: cluster.count,
+                best: Pareto { shape: 0.0, scale: cluster.scale },
+                draws: cluster.draws,
+                gap: 0.0,
+                ladder: cluster.ladder,
+            });
         }
         let n = sample.count();
-        let mut wanted = (n / 10.0).max(f64::min(n / 2.0, 2.0 * FEWEST)).min(MOST);
+        let mut wanted = (n / 10.0).max(f64::min(n / 2.0, 40.0)).min(MOST);
         while wanted >= FEWEST {
             let excesses = Excesses::new(sample, wanted);
-            if excesses.count >= FEWEST {
-                let posterior = Posterior::new(&excesses);
-                if excesses.distance(posterior.best) <= POOREST_FIT {
-                    if posterior.best.shape >= HEAVIEST {
-                        return Tail::TooHeavy(posterior.best.shape);
-                    }
-                    return Tail::Fitted(Fit {
-                        levels: excesses.levels,
-                        threshold: excesses.threshold,
-                        mass: sample.reached(excesses.levels),
-                        count: excesses.count,
-                        best: posterior.best,
-                        draws: (0..draws).map(|_| posterior.draw(random)).collect(),
-                    });
+            if let Some((posterior, excesses)) = excesses.clone().fit().or_else(|| excesses.spread()?.fit()) {
+                if posterior.best.shape >= HEAVIEST {
+                    return Tail::TooHeavy(posterior.best.shape);
                 }
+                return Tail::Fitted(Fit {
+                    levels: excesses.levels,
+                    threshold: excesses.threshold,
+                    mass: sample.reached(excesses.levels),
+                    count: excesses.count,
+                    best: posterior.best,
+                    draws: (0..draws).map(|_| posterior.draw(random)).collect(),
+                    gap: excesses.gap,
+                    ladder: None,
+                });
             }
-            wanted /= 2.0;
+            wanted /= 1.5;
         }
         Tail::Unknown
     }
 }
 
-/// Returns the fit of equal largest delays, or of a cluster of them.
-fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Option<Fit> {
-    let levels = sample.levels();
-    let largest = levels[0].value;
-    if largest <= 0.0 {
-        return None;
-    }
-    let until = |limit: f64| {
-        let to = levels.partition_point(|level| level.value >= limit);
-        (to, levels[..to].iter().map(|level| level.count).sum::<f64>())
-    };
-    let (mut to, mut count) = until(largest);
-    if count < TIES {
-        (to, count) = until(0.95 * largest);
-        let next = levels.get(to).map_or(0.0, |level| level.value);
-        let (least, gap) = (levels[to - 1].value, levels[to - 1].value - next);
-        if count < CLUSTER || gap < 4.0 * (largest - least) || gap < 0.2 * largest {
-            return None;
-        }
-    }
-    let threshold = levels[to - 1].value;
-    let weighted = levels[..to].iter().map(|level| level.count * (level.value - threshold));
-    let scale = weighted.sum::<f64>() / count;
-    // The posterior law of an exponential scale. The law need not be exponential: so not as narrow as the observations
-    // permit.
-    let supports = count.min(WIDE);
-    let mut draw = || Pareto { shape: 0.0, scale: scale * supports / gamma(supports, random) };
-    Some(Fit {
-        levels: to,
-        threshold,
-        mass: sample.reached(to),
-        count,
-        best: Pareto { shape: 0.0, scale },
-        draws: (0..draws).map(|_| draw()).collect(),
-    })
-}
-
 /// The excesses over a threshold.
+#[derive(Clone)]
 struct Excesses {
     levels: usize,
     threshold: f64,
     count: f64,
+    /// Width over which each excess is spread.
+    gap: f64,
     /// Excesses, descending, each with its part of the probability.
     parts: Vec<(f64, f64)>,
+    /// The same, the smaller ones in groups with their mean.
+    grouped: Vec<(f64, f64)>,
 }
 
 impl Excesses {
@@ -168,13 +143,67 @@ impl Excesses {
         let to = levels.partition_point(|level| level.value > threshold);
         let count = levels[..to].iter().map(|level| level.count).sum();
         let mass: f64 = levels[..to].iter().map(|level| level.mass).sum();
-        let parts = levels[..to].iter().map(|level| (level.value - threshold, level.mass / mass)).collect();
-        Excesses { levels: to, threshold, count, parts }
+        let parts: Vec<(f64, f64)> =
+            levels[..to].iter().map(|level| (level.value - threshold, level.mass / mass)).collect();
+        Excesses::of_parts(to, threshold, count, parts)
+    }
+
+    fn of_parts(levels: usize, threshold: f64, count: f64, parts: Vec<(f64, f64)>) -> Excesses {
+        let singles = parts.len().min(UNGROUPED);
+        let mut grouped = parts[..singles].to_vec();
+        grouped.extend(parts[singles..].chunks(OF_GROUP).map(|group| {
+            let part: f64 = group.iter().map(|(_, part)| part).sum();
+            (group.iter().map(|(y, part)| y * part).sum::<f64>() / part, part)
+        }));
+        Excesses { levels, threshold, count, gap: 0.0, parts, grouped }
+    }
+
+    /// Spreads each excess over the width of the largest gap. None if that is more than half of the range, or if most
+    /// excesses differ.
+    fn spread(&self) -> Option<Excesses> {
+        let range = self.parts.first()?.0;
+        if self.parts.len() as f64 > self.count / 2.0 {
+            return None;
+        }
+        // The gaps between the very largest excesses of a smooth law are wide, too.
+        let parts = self.parts.iter().scan(0.0, |count, (y, part)| {
+            *count += part * self.count;
+            Some((*y, *count))
+        });
+        let below = parts.filter(|part| part.1 >= TIES).map(|part| part.0);
+        let gap = |(above, y): (f64, f64)| above - y;
+        let gap = below.clone().zip(below.skip(1).chain([0.0])).map(gap).fold(0.0, f64::max);
+        if gap <= 0.0 || gap > range / 2.0 {
+            return None;
+        }
+        let pieces = |(y, part): &(f64, f64)| {
+            let (y, part) = (*y, part / PIECES as f64);
+            (0..PIECES).map(move |at| (y + gap * (0.5 - (at as f64 + 0.5) / PIECES as f64), part))
+        };
+        let mut parts: Vec<(f64, f64)> =
+            self.parts.iter().flat_map(pieces).map(|(y, part)| (y + gap / 2.0, part)).collect();
+        parts.sort_unstable_by(|one, two| two.0.total_cmp(&one.0));
+        Some(Excesses { gap, ..Excesses::of_parts(self.levels, self.threshold - gap / 2.0, self.count, parts) })
+    }
+
+    /// Returns the law of the parameters, if there are enough excesses and the best law is near them. Spread excesses are
+    /// still steps. If they are far from the best law, they count as fewer observations.
+    fn fit(self) -> Option<(Posterior, Excesses)> {
+        if self.count < FEWEST {
+            return None;
+        }
+        let posterior = Posterior::new(&self, self.count);
+        let distance = self.distance(posterior.best);
+        if distance <= POOREST_FIT {
+            return Some((posterior, self));
+        }
+        let is_near = self.gap > 0.0 && distance <= POOREST_SPREAD;
+        is_near.then(|| (Posterior::new(&self, (self.count * POOREST_FIT / distance).max(FEWEST)), self))
     }
 
     /// Returns the mean of ln(1 + b y).
     fn mean_log(&self, b: f64) -> f64 {
-        self.parts.iter().map(|(y, part)| part * (b * y).ln_1p()).sum()
+        self.grouped.iter().map(|(y, part)| part * (b * y).ln_1p()).sum()
     }
 
     /// Returns the statistic of Anderson and Darling: k ∫ (F_k − F)² / (F (1 − F)) dF, where F_k is the law of the
@@ -206,13 +235,13 @@ struct Posterior {
 }
 
 /// Points of the grid, first over all shapes, then where the likelihood is not negligible.
-const COARSE: usize = 44;
-const FINE: usize = 40;
+const COARSE: usize = 34;
+const FINE: usize = 32;
 
 impl Posterior {
-    fn new(excesses: &Excesses) -> Posterior {
+    /// Computes the law for excesses that count as `k` observations.
+    fn new(excesses: &Excesses, k: f64) -> Posterior {
         let largest = excesses.parts[0].0;
-        let k = excesses.count;
         // b > −1/largest; with ln(1 + b largest) the domain has no end.
         let at = |a: f64| {
             let b = if a.abs() < 1e-4 { 1e-4 } else { a.exp_m1() } / largest;
@@ -292,7 +321,10 @@ mod tests {
             for seed in 0..60 {
                 let mut random = Random::new(seed);
                 let values: Vec<f64> = (0..2000).map(|_| excess(law, &mut random)).collect();
-                let posterior = Posterior::new(&Excesses::new(&Levels::of_delays(&values, 0, 1.0), 1999.0));
+                let posterior = {
+                    let excesses = Excesses::new(&Levels::of_delays(&values, 0, 1.0), 1999.0);
+                    Posterior::new(&excesses, 1999.0)
+                };
                 let shapes: Vec<f64> = (0..200).map(|_| posterior.draw(&mut random).shape).collect();
                 let mean = shapes.iter().sum::<f64>() / 200.0;
                 let variance = shapes.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 200.0;
@@ -316,7 +348,7 @@ mod tests {
                 let mut random = Random::new(seed);
                 let values: Vec<f64> = (0..401).map(|_| excess(law, &mut random)).collect();
                 let excesses = Excesses::new(&Levels::of_delays(&values, 0, 1.0), 400.0);
-                let distance = excesses.distance(Posterior::new(&excesses).best);
+                let distance = excesses.distance(Posterior::new(&excesses, 400.0).best);
                 rejected += usize::from(distance > POOREST_FIT);
             }
             println!("{shape}: {rejected} of 200 rejected");

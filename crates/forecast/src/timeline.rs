@@ -13,7 +13,7 @@ pub(crate) struct Event {
 }
 
 /// A CPU's detours, in terms of its undisturbed time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     /// Undisturbed time of the CPU before each detour.
     free: Vec<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Returns the index of the first detour that ends after `at`.
-    fn next(&self, at: u64) -> usize {
+    pub(crate) fn next(&self, at: u64) -> usize {
         let (mut low, mut high) = (0, self.free.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -41,28 +41,61 @@ impl Lane {
 
     /// Returns the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the
     /// recording. The recording repeats at its end.
-    pub(crate) fn delay(&self, at: u64, work: u64) -> u64 {
-        let next = self.next(at);
+    fn delay(&self, at: u64, work: u64) -> u64 {
+        self.delay_from(self.next(at), at, work)
+    }
+
+    /// The same, if the first detour that ends after `at` is known.
+    pub(crate) fn delay_from(&self, next: usize, at: u64, work: u64) -> u64 {
         let since = at - self.before[next];
         let had = self.free.get(next).map_or(since, |free| since.min(*free));
         let target = had + work;
         // A detour that begins at the instant at which the work is done is not part of the phase.
         let turns = (target - 1) / self.undisturbed;
         let rest = target - turns * self.undisturbed;
-        let detours = self.free.partition_point(|free| *free < rest);
+        let detours = if turns == 0 { self.begun(next, rest) } else { self.begun(0, rest) };
         turns * self.length + rest + self.before[detours] - at - work
+    }
+
+    /// Returns the number of detours before which the CPU has less than `free` undisturbed time; at least `from`. Doubles
+    /// its steps, because short phases end near their begin.
+    fn begun(&self, from: usize, free: u64) -> usize {
+        let mut step = 1;
+        let mut low = from;
+        while low + step <= self.free.len() && self.free[low + step - 1] < free {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step - 1).min(self.free.len());
+        low + self.free[low..high].partition_point(|before| *before < free)
+    }
+
+    /// Returns the time in detours.
+    pub(crate) fn disturbed(&self) -> u64 {
+        self.before[self.free.len()]
+    }
+
+    /// Returns the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
+    /// reached.
+    pub(crate) fn place(&self, sum: u64) -> (u64, u64, u64) {
+        let at = self.before.partition_point(|before| *before <= sum) - 1;
+        (self.free[at] + self.before[at], self.before[at + 1] - self.before[at], sum - self.before[at])
     }
 
     /// Returns the end of the detour that began before `at` and is in progress.
     pub(crate) fn in_progress(&self, at: u64) -> Option<u64> {
         let next = self.next(at);
-        let free = self.free.get(next)?;
-        (free + self.before[next] < at).then_some(free + self.before[next + 1])
+        self.begins_before(next, at).then(|| self.free[next] + self.before[next + 1])
+    }
+
+    /// Returns true if the detour `next` exists and begins before `at`.
+    pub(crate) fn begins_before(&self, next: usize, at: u64) -> bool {
+        self.free.get(next).is_some_and(|free| free + self.before[next] < at)
     }
 }
 
 /// The detours of the CPUs that a node's ranks use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     pub(crate) length: u64,
     /// Detours of all CPUs in order of time.
@@ -82,32 +115,35 @@ impl Timeline {
         }
         // A merge of the CPUs' ordered lists.
         events.sort_by_key(|event| event.start);
-        Timeline::of_events(recording.length_ns, cpus.len(), events)
+        let mut timeline = Timeline { length: recording.length_ns, events, lanes: Vec::new() };
+        timeline.fill_lanes(cpus.len());
+        timeline
     }
 
-    /// Returns the same time without the detours of one cause.
-    #[must_use]
-    pub fn without(&self, cause: u16) -> Timeline {
-        let events = self.events.iter().copied().filter(|event| event.cause != cause).collect();
-        Timeline::of_events(self.length, self.lanes.len(), events)
+    /// Makes `other` the same time without the detours of one cause.
+    pub fn without(&self, cause: u16, other: &mut Timeline) {
+        other.length = self.length;
+        other.events.clear();
+        other.events.extend(self.events.iter().filter(|event| event.cause != cause));
+        other.fill_lanes(self.lanes.len());
     }
 
-    fn of_events(length: u64, cpus: usize, events: Vec<Event>) -> Timeline {
-        let mut numbers = vec![0; cpus];
-        events.iter().for_each(|event| numbers[event.cpu as usize] += 1);
-        let lane = |number: &usize| {
-            let (free, mut before) = (Vec::with_capacity(*number), Vec::with_capacity(number + 1));
-            before.push(0);
-            Lane { free, before, length, undisturbed: length }
-        };
-        let mut lanes: Vec<Lane> = numbers.iter().map(lane).collect();
-        for event in &events {
-            let lane = &mut lanes[event.cpu as usize];
+    /// Fills the lanes from the events.
+    fn fill_lanes(&mut self, cpus: usize) {
+        let length = self.length;
+        self.lanes.resize_with(cpus, Lane::default);
+        for lane in &mut self.lanes {
+            lane.free.clear();
+            lane.before.clear();
+            lane.before.push(0);
+            (lane.length, lane.undisturbed) = (length, length);
+        }
+        for event in &self.events {
+            let lane = &mut self.lanes[event.cpu as usize];
             lane.free.push(event.start - (length - lane.undisturbed));
             lane.undisturbed -= event.length;
             lane.before.push(length - lane.undisturbed);
         }
-        Timeline { length, events, lanes }
     }
 
     /// Returns the delay of the node's slowest CPU in a phase that begins at `at` (nanoseconds, in the recording) on
@@ -115,11 +151,6 @@ impl Timeline {
     #[must_use]
     pub fn delay(&self, at: u64, work: u64) -> u64 {
         self.lanes.iter().map(|lane| lane.delay(at, work)).max().unwrap_or(0)
-    }
-
-    /// Returns the number of CPUs that are in a detour at `at` which began before.
-    pub(crate) fn disturbed(&self, at: u64) -> usize {
-        self.lanes.iter().filter(|lane| lane.in_progress(at).is_some()).count()
     }
 }
 
@@ -193,7 +224,11 @@ pub(crate) mod tests {
         let all = recording.cpus.iter().flat_map(|cpu| &cpu.detours);
         let others = all.filter(|detour| detour.cause == 0).count();
         assert!(others > 0);
-        assert_eq!(Timeline::new(&recording, 2).without(1).events.len(), others);
+        let mut without = Timeline::default();
+        Timeline::new(&recording, 2).without(1, &mut without);
+        assert_eq!((without.events.len(), without.lanes.len()), (others, 2));
+        let kept: usize = without.lanes.iter().map(|lane| lane.free.len()).sum();
+        assert_eq!(kept, others);
         assert_eq!(Timeline::new(&recording, 1).lanes.len(), 1);
     }
 }

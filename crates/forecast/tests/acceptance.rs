@@ -26,6 +26,21 @@ fn print(law: Law, rows: &[Row]) {
 
 #[test]
 #[ignore]
+fn lumps() {
+    for law in [
+        Law::Lattice(0.05),
+        Law::Lattice(0.3),
+        Law::Lattice(3.0),
+        Law::Lattice(30.0),
+        Law::TwoExponentials { often: 0.25, seldom: 0.02 },
+        Law::TwoExponentials { often: 0.25, seldom: 0.002 },
+    ] {
+        print(law, &assess(law, SIZE, &NS, 200, 1));
+    }
+}
+
+#[test]
+#[ignore]
 fn table() {
     for law in [
         Law::Exponential,

@@ -1,7 +1,7 @@
 //! Compares the law of a node among N with direct simulations of N nodes with chained phases.
 
-use forecast::observed::law as observed;
 use forecast::nodes::{Instants, NodeLaw};
+use forecast::observed::law as observed;
 use forecast::recording::{Cpu, Detour, Recording};
 use forecast::replay::{Delays, replay};
 use forecast::timeline::Timeline;

@@ -7,7 +7,7 @@ use random::Random;
 #[test]
 #[ignore]
 fn million() {
-    for (cpus, secs) in [(8u64, 60u64)] {
+    for (cpus, secs) in [(8u64, 60u64), (64, 60), (2, 600)] {
         let length_ns = secs * 1_000_000_000;
         let per = 1_000_000 / cpus;
         let mut random = Random::new(1);
@@ -28,12 +28,25 @@ fn million() {
             causes: (0..8).map(|cause| cause.to_string()).collect(),
         };
         for ranks in [vec![1_000_000]] {
-            let question = Question { ranks, ranks_per_node: cpus as u32, work_ns: Question::default_work(length_ns), sync_ns: 5000, seed: 1 };
+            let question = Question {
+                ranks,
+                ranks_per_node: cpus as u32,
+                work_ns: Question::default_work(length_ns),
+                sync_ns: 5000,
+                seed: 1,
+            };
             let start = std::time::Instant::now();
             let f = forecast(&recording, &question).unwrap();
-            println!("{cpus} CPUs, {secs} s, {} N, {} works: {:.3} s", question.ranks.len(), question.work_ns.len(), start.elapsed().as_secs_f64());
-            if false {
-                for w in &f.works { println!("{} {:?} {:?}", w.work_ns, w.tail_shape, w.scales); }
+            println!(
+                "{cpus} CPUs, {secs} s, {} N, {} works: {:.3} s",
+                question.ranks.len(),
+                question.work_ns.len(),
+                start.elapsed().as_secs_f64()
+            );
+            if question.ranks.len() == 1 {
+                for w in &f.works {
+                    println!("{:?} {:?} {:?} {}", w.work_ns, w.tail_shape, w.scales[0].estimate.map(|e|(e.low,e.value,e.high)), w.scales[0].at_least)
+                }
             }
         }
     }
