@@ -15,10 +15,11 @@ use crate::draws::gamma;
 use crate::levels::Levels;
 use crate::pareto::Pareto;
 
-/// Equal largest delays that are a cluster.
+/// Largest delays that are a cluster.
 pub(crate) const TIES: f64 = 3.0;
-/// Different largest delays that are a cluster.
-const CLUSTER: f64 = 5.0;
+/// If so many delays lie close together below the gap, fewer largest ones are a cluster, too. A smooth law has one or
+/// two there.
+const LUMP: f64 = 20.0;
 /// Smallest gap below a cluster, and largest width of one, as a part of the largest delay.
 const GAP: f64 = 0.3;
 const WIDTH: f64 = 0.05;
@@ -62,9 +63,8 @@ pub(crate) fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Opt
     let next = |to: usize| levels.get(to).map_or(0.0, |level| level.value);
     let least = levels[to - 1].value;
     let mut gap = least - next(to);
-    let is_apart = count >= if least == largest { TIES } else { CLUSTER }
-        && gap >= 4.0 * (largest - least)
-        && gap >= GAP * largest;
+    let is_enough = count >= TIES || count_from(to, next(to) * (1.0 - 2.0 * WIDTH)).1 >= LUMP;
+    let is_apart = is_enough && gap >= 4.0 * (largest - least) && gap >= GAP * largest;
     if !is_apart {
         // As many as are between half of the largest delay and itself: a bounded law.
         (to, count) = count_from(0, largest);

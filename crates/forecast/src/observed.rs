@@ -74,6 +74,7 @@ mod tests {
             law(&delays).count() / (delays.zeros + delays.positive.len() as u64) as f64
         };
         let single = part(&apart);
+        println!("{single}");
         assert!(single > 0.85, "{single}");
         let bursts: Vec<u64> = apart.iter().flat_map(|gap| [gap * 10, 1, 1, 1, 1, 1, 1, 1]).collect();
         let bursts = part(&bursts);

@@ -11,8 +11,8 @@
 //!
 //! 1. If the largest delays are equal, or a separate cluster, the tail is that cluster (`cluster`).
 //! 2. Otherwise the threshold is the lowest one above which the fit passes the test of Anderson and Darling.
-//! 3. Sums of equal detours lie on a lattice, which no smooth law fits. If most delays of the tail are equal to others,
-//!    each is spread over the width of the largest gap before the fit.
+//! 3. Sums of nearly equal detours lie in lumps, which no smooth law fits. If gaps between lumps are most of the range,
+//!    each delay is spread over the width of the largest gap before the fit.
 //! 4. A fit with a shape of [`HEAVIEST`] or more is refused: the mean of the maximum then depends on delays that are
 //!    much rarer than any in the sample.
 
@@ -34,6 +34,12 @@ pub const HEAVIEST: f64 = 0.53;
 const POOREST_FIT: f64 = 1.6;
 /// The same for excesses that are spread over gaps: lumps remain, and the fit need not be as good.
 const POOREST_SPREAD: f64 = 20.0;
+/// Part of the range that is in gaps, if delays lie in lumps.
+const LUMPS: f64 = 0.5;
+/// If a fit is too heavy, the tail can be the lower end of a rarer source with a lighter one. Fits of up to this many
+/// times fewer observations are then tried, and accepted if they are clearly lighter.
+const SECOND_LOOK: f64 = 4.0;
+const CLEARLY_LIGHTER: f64 = 0.25;
 /// Pieces of a spread excess.
 const PIECES: usize = 8;
 /// Excesses that are not grouped for the likelihood, and the number in each group of the others.
@@ -92,26 +98,28 @@ impl Tail {
         }
         let n = sample.count();
         let mut wanted = (n / 10.0).max(f64::min(n / 2.0, 40.0)).min(MOST);
-        while wanted >= FEWEST {
+        let mut heavy: Option<(f64, f64)> = None;
+        while wanted >= heavy.map_or(FEWEST, |heavy| heavy.0 / SECOND_LOOK).max(FEWEST) {
             let excesses = Excesses::new(sample, wanted);
             if let Some((posterior, excesses)) = excesses.clone().fit().or_else(|| excesses.spread()?.fit()) {
-                if posterior.best.shape >= HEAVIEST {
-                    return Tail::TooHeavy(posterior.best.shape);
+                let shape = posterior.best.shape;
+                if shape < if heavy.is_some() { CLEARLY_LIGHTER } else { HEAVIEST } {
+                    return Tail::Fitted(Fit {
+                        levels: excesses.levels,
+                        threshold: excesses.threshold,
+                        mass: sample.reached(excesses.levels),
+                        count: excesses.count,
+                        best: posterior.best,
+                        draws: (0..draws).map(|_| posterior.draw(random)).collect(),
+                        gap: excesses.gap,
+                        ladder: None,
+                    });
                 }
-                return Tail::Fitted(Fit {
-                    levels: excesses.levels,
-                    threshold: excesses.threshold,
-                    mass: sample.reached(excesses.levels),
-                    count: excesses.count,
-                    best: posterior.best,
-                    draws: (0..draws).map(|_| posterior.draw(random)).collect(),
-                    gap: excesses.gap,
-                    ladder: None,
-                });
+                heavy = heavy.or(Some((wanted, shape)));
             }
             wanted /= 1.5;
         }
-        Tail::Unknown
+        heavy.map_or(Tail::Unknown, |heavy| Tail::TooHeavy(heavy.1))
     }
 }
 
@@ -158,32 +166,45 @@ impl Excesses {
         Excesses { levels, threshold, count, gap: 0.0, parts, grouped }
     }
 
-    /// Spreads each excess over the width of the largest gap. None if that is more than half of the range, or if most
-    /// excesses differ.
+    /// Spreads each excess over the width of the largest gap. None if the excesses do not lie in lumps.
     fn spread(&self) -> Option<Excesses> {
-        let range = self.parts.first()?.0;
-        if self.parts.len() as f64 > self.count / 2.0 {
-            return None;
-        }
-        // The gaps between the very largest excesses of a smooth law are wide, too.
-        let parts = self.parts.iter().scan(0.0, |count, (y, part)| {
-            *count += part * self.count;
-            Some((*y, *count))
-        });
-        let below = parts.filter(|part| part.1 >= TIES).map(|part| part.0);
-        let gap = |(above, y): (f64, f64)| above - y;
-        let gap = below.clone().zip(below.skip(1).chain([0.0])).map(gap).fold(0.0, f64::max);
-        if gap <= 0.0 || gap > range / 2.0 {
-            return None;
-        }
+        let gap = self.gap_between_lumps()?;
         let pieces = |(y, part): &(f64, f64)| {
             let (y, part) = (*y, part / PIECES as f64);
-            (0..PIECES).map(move |at| (y + gap * (0.5 - (at as f64 + 0.5) / PIECES as f64), part))
+            (0..PIECES).map(move |at| (y + gap * (1.0 - (at as f64 + 0.5) / PIECES as f64), part))
         };
-        let mut parts: Vec<(f64, f64)> =
-            self.parts.iter().flat_map(pieces).map(|(y, part)| (y + gap / 2.0, part)).collect();
+        let mut parts: Vec<(f64, f64)> = self.parts.iter().flat_map(pieces).collect();
         parts.sort_unstable_by(|one, two| two.0.total_cmp(&one.0));
         Some(Excesses { gap, ..Excesses::of_parts(self.levels, self.threshold - gap / 2.0, self.count, parts) })
+    }
+
+    /// Returns the largest gap, if the excesses lie in lumps: gaps of at least half its size are most of the range, and
+    /// several observations are between each two of them. The very largest excesses are not considered, because gaps
+    /// between those of a smooth law are wide, too.
+    fn gap_between_lumps(&self) -> Option<f64> {
+        let mut count = 0.0;
+        let first = self.parts.iter().position(|(_, part)| {
+            count += part * self.count;
+            count >= TIES
+        })?;
+        let below = |at: usize| self.parts.get(at + 1).map_or(0.0, |part| part.0);
+        let gap = |at: usize| self.parts[at].0 - below(at);
+        let largest = (first..self.parts.len()).map(gap).fold(0.0, f64::max);
+        let (mut wide, mut lump) = (0.0, TIES);
+        for at in 0..self.parts.len() {
+            if at > first {
+                lump += self.parts[at].1 * self.count;
+            }
+            if gap(at) >= largest / 2.0 {
+                if lump < TIES {
+                    return None;
+                }
+                wide += gap(at);
+                lump = if at < first { TIES } else { 0.0 };
+            }
+        }
+        let range = self.parts[0].0;
+        (largest > 0.0 && largest <= 0.7 * range && wide >= LUMPS * range).then_some(largest)
     }
 
     /// Returns the law of the parameters, if there are enough excesses and the best law is near them. Spread excesses are

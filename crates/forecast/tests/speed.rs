@@ -35,19 +35,30 @@ fn million() {
                 sync_ns: 5000,
                 seed: 1,
             };
-            let start = std::time::Instant::now();
+            let start = cpu();
             let f = forecast(&recording, &question).unwrap();
             println!(
                 "{cpus} CPUs, {secs} s, {} N, {} works: {:.3} s",
                 question.ranks.len(),
                 question.work_ns.len(),
-                start.elapsed().as_secs_f64()
+                cpu() - start
             );
             if question.ranks.len() == 1 {
                 for w in &f.works {
-                    println!("{:?} {:?} {:?} {}", w.work_ns, w.tail_shape, w.scales[0].estimate.map(|e|(e.low,e.value,e.high)), w.scales[0].at_least)
+                    println!(
+                        "{:?} {:?} {:?} {}",
+                        w.work_ns,
+                        w.tail_shape,
+                        w.scales[0].estimate.map(|e| (e.low, e.value, e.high)),
+                        w.scales[0].at_least
+                    )
                 }
             }
         }
     }
+}
+
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }
