@@ -5,6 +5,7 @@ mod chain;
 pub mod cluster;
 mod draws;
 pub mod forecast;
+mod lane;
 pub mod largest;
 pub mod laws;
 pub mod levels;

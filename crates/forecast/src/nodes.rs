@@ -26,11 +26,12 @@
 use random::Random;
 
 use crate::chain::stationary;
+use crate::lane::Lane;
 use crate::levels::{Level, Levels};
-use crate::timeline::{Lane, Timeline};
+use crate::timeline::Timeline;
 
 /// Delays that are computed at instants within detours: of all CPUs together, and at most and at least of each.
-const LOOK_UPS: usize = 1 << 14;
+const LOOK_UPS: usize = 1 << 13;
 const MOST: usize = 2048;
 const FEWEST: usize = 256;
 /// Limits between ranges of the largest delay: delays of a node alone, of begins within detours, and evenly distributed.

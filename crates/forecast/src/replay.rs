@@ -22,7 +22,7 @@ const SEGMENTS: u64 = 16;
 /// Phases that a segment must have.
 const PER_SEGMENT: u64 = 256;
 /// Phases for which more turns are made.
-const PHASES: u64 = 4096;
+const PHASES: u64 = 2048;
 /// Largest number of turns.
 const TURNS: u64 = 16;
 
@@ -138,12 +138,26 @@ impl<'a> Walk<'a> {
         self.start(begin);
         while begin < until {
             if self.in_progress.is_empty() {
-                let idle =
-                    (self.event().start.saturating_sub(begin) / self.work).min((until - begin).div_ceil(self.work));
-                delays.zeros += idle;
-                begin += idle * self.work;
-                if begin >= until {
-                    break;
+                let event = self.event();
+                let quiet = event.start.saturating_sub(begin);
+                if quiet >= self.work {
+                    let idle = (quiet / self.work).min((until - begin).div_ceil(self.work));
+                    delays.zeros += idle;
+                    begin += idle * self.work;
+                    if begin >= until {
+                        break;
+                    }
+                }
+                // Most short phases have one detour.
+                let end = begin + self.work + event.length;
+                if let Some(after) = self.timeline.events.get(self.next + 1)
+                    && event.start < begin + self.work
+                    && after.start + self.turn >= end
+                {
+                    delays.add(event.length);
+                    begin = end;
+                    self.next += 1;
+                    continue;
                 }
             }
             let end = self.phase(begin);

@@ -1,5 +1,6 @@
-//! The detours of a node, prepared for the replay: in order of time over all CPUs, and per CPU with running sums.
+//! The detours of a node, prepared for the replay: in order of time over all CPUs, and per CPU.
 
+use crate::lane::Lane;
 use crate::recording::{Detour, Recording};
 
 /// A detour on the common time axis.
@@ -10,88 +11,6 @@ pub(crate) struct Event {
     /// Index of the CPU.
     pub cpu: u32,
     pub cause: u16,
-}
-
-/// A CPU's detours, in terms of its undisturbed time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lane {
-    /// Undisturbed time of the CPU before each detour.
-    free: Vec<u64>,
-    /// Time in detours before each detour, and at the end.
-    before: Vec<u64>,
-    /// Length of the recording, and the undisturbed part of it.
-    length: u64,
-    undisturbed: u64,
-}
-
-impl Lane {
-    /// Returns the index of the first detour that ends after `at`.
-    pub(crate) fn next(&self, at: u64) -> usize {
-        let (mut low, mut high) = (0, self.free.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.free[middle] + self.before[middle + 1] <= at {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
-    /// Returns the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the
-    /// recording. The recording repeats at its end.
-    fn delay(&self, at: u64, work: u64) -> u64 {
-        self.delay_from(self.next(at), at, work)
-    }
-
-    /// The same, if the first detour that ends after `at` is known.
-    pub(crate) fn delay_from(&self, next: usize, at: u64, work: u64) -> u64 {
-        let since = at - self.before[next];
-        let had = self.free.get(next).map_or(since, |free| since.min(*free));
-        let target = had + work;
-        // A detour that begins at the instant at which the work is done is not part of the phase.
-        let turns = (target - 1) / self.undisturbed;
-        let rest = target - turns * self.undisturbed;
-        let detours = if turns == 0 { self.begun(next, rest) } else { self.begun(0, rest) };
-        turns * self.length + rest + self.before[detours] - at - work
-    }
-
-    /// Returns the number of detours before which the CPU has less than `free` undisturbed time; at least `from`. Doubles
-    /// its steps, because short phases end near their begin.
-    fn begun(&self, from: usize, free: u64) -> usize {
-        let mut step = 1;
-        let mut low = from;
-        while low + step <= self.free.len() && self.free[low + step - 1] < free {
-            low += step;
-            step *= 2;
-        }
-        let high = (low + step - 1).min(self.free.len());
-        low + self.free[low..high].partition_point(|before| *before < free)
-    }
-
-    /// Returns the time in detours.
-    pub(crate) fn disturbed(&self) -> u64 {
-        self.before[self.free.len()]
-    }
-
-    /// Returns the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
-    /// reached.
-    pub(crate) fn place(&self, sum: u64) -> (u64, u64, u64) {
-        let at = self.before.partition_point(|before| *before <= sum) - 1;
-        (self.free[at] + self.before[at], self.before[at + 1] - self.before[at], sum - self.before[at])
-    }
-
-    /// Returns the end of the detour that began before `at` and is in progress.
-    pub(crate) fn in_progress(&self, at: u64) -> Option<u64> {
-        let next = self.next(at);
-        self.begins_before(next, at).then(|| self.free[next] + self.before[next + 1])
-    }
-
-    /// Returns true if the detour `next` exists and begins before `at`.
-    pub(crate) fn begins_before(&self, next: usize, at: u64) -> bool {
-        self.free.get(next).is_some_and(|free| free + self.before[next] < at)
-    }
 }
 
 /// The detours of the CPUs that a node's ranks use.
@@ -130,19 +49,12 @@ impl Timeline {
 
     /// Fills the lanes from the events.
     fn fill_lanes(&mut self, cpus: usize) {
-        let length = self.length;
-        self.lanes.resize_with(cpus, Lane::default);
+        self.lanes.resize_with(cpus, || Lane::new(0));
         for lane in &mut self.lanes {
-            lane.free.clear();
-            lane.before.clear();
-            lane.before.push(0);
-            (lane.length, lane.undisturbed) = (length, length);
+            lane.clear(self.length);
         }
         for event in &self.events {
-            let lane = &mut self.lanes[event.cpu as usize];
-            lane.free.push(event.start - (length - lane.undisturbed));
-            lane.undisturbed -= event.length;
-            lane.before.push(length - lane.undisturbed);
+            self.lanes[event.cpu as usize].push(event.start, event.length);
         }
     }
 
@@ -227,7 +139,7 @@ pub(crate) mod tests {
         let mut without = Timeline::default();
         Timeline::new(&recording, 2).without(1, &mut without);
         assert_eq!((without.events.len(), without.lanes.len()), (others, 2));
-        let kept: usize = without.lanes.iter().map(|lane| lane.free.len()).sum();
+        let kept: usize = without.lanes.iter().map(Lane::len).sum();
         assert_eq!(kept, others);
         assert_eq!(Timeline::new(&recording, 1).lanes.len(), 1);
     }
