@@ -95,7 +95,7 @@ pub(crate) fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Opt
         let ratio = |draw: usize| {
             // The ratio of rungs of a Poisson law falls to 2/3 at the third rung; others fall more.
             let drawn = (ratio * gamma(count + 0.5, random) / count).min(1.0) * (0.25 + 0.75 * random.unit());
-            if is_known || draw % DOUBT == 0 { drawn } else { 0.0 }
+            if is_known || draw.is_multiple_of(DOUBT) { drawn } else { 0.0 }
         };
         Ladder { height: gap, ratios: (0..draws).map(ratio).collect() }
     });

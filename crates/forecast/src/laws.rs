@@ -5,7 +5,7 @@ use random::Random;
 use crate::bound::Bound;
 use crate::draws::quantile;
 use crate::largest::{Kind, Largest};
-use crate::levels::{Level, Levels};
+use crate::levels::{Level, Levels, below};
 
 /// A law of delays. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub enum Law {
     Exponential,
     /// Pareto from 1 on with this exponent.
     Pareto(f64),
-    /// A delay of 1 with this probability.
+    /// A delay of 1,000 with this probability.
     Bernoulli(f64),
     /// A detour each `period` during work of 1,000, seen from a random instant.
     Periodic {
@@ -57,7 +57,7 @@ impl Law {
         match self {
             Law::Exponential => -unit.ln(),
             Law::Pareto(exponent) => unit.powf(-1.0 / exponent),
-            Law::Bernoulli(p) => f64::from(u8::from(unit <= p)),
+            Law::Bernoulli(p) => WORK * f64::from(u8::from(unit <= p)),
             Law::Periodic { period, length } => {
                 // Time from the begin of the phase to the end of the next detour.
                 let ends = unit * period;
@@ -102,7 +102,7 @@ impl Law {
                 let a = 1.0 / exponent;
                 (ln_gamma(1.0 - a) + ln_gamma(n + 1.0) - ln_gamma(n + 1.0 - a)).exp()
             }
-            Law::Bernoulli(p) => 1.0 - (1.0 - p).powf(n),
+            Law::Bernoulli(p) => WORK * (1.0 - (1.0 - p).powf(n)),
             // length − ∫ P(delay ≤ x)^N dx over the delays below `length`
             Law::Periodic { period, length } => {
                 let (none, all) = (1.0 - (WORK + length) / period, 1.0 - WORK / period);
@@ -110,17 +110,20 @@ impl Law {
             }
             Law::Lattice(mean) => {
                 // ∑ 100 (1 − P(count ≤ k)^N)
-                let (mut term, mut below, mut sum) = ((-mean).exp(), 0.0, 0.0);
-                let mut upper = 1.0;
-                for k in 0..400 {
-                    below += term;
-                    upper -= term;
-                    term *= mean / f64::from(k + 1);
-                    let upper = if upper < 1e-9 { term / (1.0 - mean / f64::from(k + 2)) } else { upper };
-                    let _ = below;
-                    sum -= 100.0 * (n * (-upper.min(1.0)).ln_1p()).exp_m1();
+                // The probabilities from the largest number down, so that their sum is exact in the tail.
+                let mut term = (-mean).exp();
+                let mut terms = vec![term];
+                for k in 1..400 {
+                    term *= mean / f64::from(k);
+                    terms.push(term);
                 }
-                sum
+                let mut tail = 0.0;
+                let mut steps = 0.0;
+                for term in terms[1..].iter().rev() {
+                    tail += term;
+                    steps += 1.0 - below(f64::min(tail, 1.0), n);
+                }
+                100.0 * steps
             }
             Law::TwoExponentials { often, seldom } => {
                 // ∫ (1 − F^N) by the trapezoidal rule.
@@ -130,7 +133,7 @@ impl Law {
                     let both = (1000.0 * long - 5.0 * short) / 995.0;
                     often * (1.0 - seldom) * short + seldom * (1.0 - often) * long + often * seldom * both
                 };
-                let part = |x: f64| -(n * (-tail(x)).ln_1p()).exp_m1();
+                let part = |x: f64| 1.0 - below(tail(x), n);
                 let steps = 600_000;
                 (1..steps).map(|at| part(f64::from(at) * step)).sum::<f64>() * step + step / 2.0 * part(1e-12)
             }
@@ -232,13 +235,16 @@ mod tests {
             Law::Bernoulli(0.05),
             Law::Periodic { period: 10_000.0, length: 500.0 },
             Law::TwoSources { often: 0.25, seldom: 0.02 },
+            Law::Lattice(0.3),
+            Law::Lattice(30.0),
+            Law::TwoExponentials { often: 0.25, seldom: 0.02 },
         ] {
             let mut random = Random::new(1);
             let delays: Vec<f64> = (0..300_000).map(|_| law.draw(&mut random)).collect();
             let sample = Levels::of_delays(&delays, 0, 1.0);
             for n in [1.0, 4.0, 30.0] {
                 let (is, expected) = (sample.expected_maximum(n), law.expected_maximum(n));
-                assert!((is / expected - 1.0).abs() < 0.03, "{law:?} {n}: {is} {expected}");
+                assert!((is / expected - 1.0).abs() < 0.04, "{law:?} {n}: {is} {expected}");
             }
         }
     }

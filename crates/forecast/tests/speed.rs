@@ -1,5 +1,5 @@
 //! speed
-use forecast::forecast::forecast;
+use forecast::forecast;
 use forecast::question::Question;
 use forecast::recording::{Cpu, Detour, Recording};
 use random::Random;
@@ -7,7 +7,7 @@ use random::Random;
 #[test]
 #[ignore]
 fn million() {
-    for (cpus, secs) in [(8u64, 60u64), (8, 60), (8,60)] {
+    for (cpus, secs) in [(8u64, 60u64), (8, 60), (8, 60)] {
         let length_ns = secs * 1_000_000_000;
         let per = 1_000_000 / cpus;
         let mut random = Random::new(1);
