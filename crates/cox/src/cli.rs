@@ -16,6 +16,7 @@ mod advise;
 mod check;
 mod compare;
 mod cpus;
+mod forecast;
 mod noise;
 mod report;
 mod simulate;
@@ -34,7 +35,8 @@ pub use advise::Advise;
 pub use check::Check;
 pub use compare::Compare;
 pub use cpus::Cpus;
-pub use noise::{LoopChoice, Noise, WorkChoice};
+pub use forecast::Forecast;
+pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 use times::{duration, period};
@@ -121,6 +123,8 @@ pub enum SchemaOf {
     Compare,
     /// `cox noise --json`
     Noise,
+    /// `cox noise forecast --json`
+    NoiseForecast,
     /// `cox ulp --json`
     Ulp,
 }

@@ -1,5 +1,6 @@
 //! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
 
+mod forecast;
 mod program;
 mod text;
 
@@ -7,6 +8,9 @@ use ledger::Provenance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use forecast::{
+    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
+};
 pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
 pub use text::text;
 

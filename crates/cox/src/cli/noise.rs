@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use machine::CpuSet;
 
 use super::cpus::at_least_one;
+use super::forecast::Forecast;
 use super::times::{duration, short_time};
 
 /// Measure what a thread that computes loses on each CPU, and to what.
@@ -16,10 +17,15 @@ use super::times::{duration, short_time};
 /// thread that sent it, a thread that ran instead. Nothing on the machine is changed. The causes need root.
 #[derive(Clone, Debug, Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "cox noise [OPTIONS]\n       cox noise forecast FILE... --ranks N [OPTIONS]",
     after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms\n\n\
 Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed"
 )]
 pub struct Noise {
+    /// A subcommand.
+    #[command(subcommand)]
+    pub what: Option<NoiseVerb>,
     /// The CPUs to measure: 0-3,8 (default: all that cox may use)
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus")]
     pub cpus: Option<CpuSet>,
@@ -68,6 +74,13 @@ pub struct Noise {
     /// Print no text
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// What `cox noise` can do beside measuring.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NoiseVerb {
+    /// Forecast what noise costs a program on many ranks
+    Forecast(Forecast),
 }
 
 /// What the measuring threads do.

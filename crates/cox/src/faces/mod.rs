@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod doctor;
 pub mod document;
+pub mod forecast;
 pub mod moves;
 pub mod noise;
 pub mod noise_outputs;
