@@ -5,6 +5,7 @@
 //! - [`agreement`]: `cox run --noise` on a computing thread against `cox noise` on the same CPU
 //! - [`observer`]: what is stolen with the events and without
 //! - [`oslat`]: rates of detours, ours and oslat's
+//! - [`steps`]: the slowdown of two threads that meet at barriers, forecast from quanta and measured
 //! - [`slides`]: the figures of the source (Akkan et al.): interrupts, ticks by what they did, quanta pinned and not pinned
 
 mod agreement;
@@ -14,6 +15,7 @@ mod findings;
 mod observer;
 mod oslat;
 mod slides;
+mod steps;
 mod truth;
 
 use anyhow::Result;
@@ -53,6 +55,8 @@ enum Part {
     Observer,
     /// The loop against oslat's
     Oslat,
+    /// The slowdown of two threads with barriers, forecast and measured
+    Steps,
     /// The source's figures
     Slides,
 }
@@ -80,6 +84,7 @@ pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             Part::Agreement => agreement::agreement(&field),
             Part::Observer => observer::observer(&field, options.runs),
             Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
+            Part::Steps => steps::steps(&field, options.runs),
             Part::Slides => slides::slides(&field),
         }?;
         let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());

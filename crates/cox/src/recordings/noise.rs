@@ -8,6 +8,9 @@ use forecast::{Cpu, Detour, Recording};
 use report::noise::{NoiseReport, SCHEMA_VERSION};
 use trace::netgauge;
 
+/// Largest overlap of two detours by rounding, ns.
+const ROUNDING_NS: u64 = 1000;
+
 /// A recording and the node that it is of.
 pub struct Noise {
     /// The recording.
@@ -64,7 +67,8 @@ fn apart(detours: impl Iterator<Item = (u64, u64, u32)>, end_ns: u64) -> Vec<Det
     let mut all: Vec<Detour> = Vec::new();
     for (start, length, cause) in detours {
         let free = all.last().map_or(0, |last| last.start_ns + last.length_ns);
-        let start_ns = start.max(free);
+        // A larger overlap is not rounding: it stays, and the recording is refused.
+        let start_ns = if free.saturating_sub(start) <= ROUNDING_NS { start.max(free) } else { start };
         let end = start.saturating_add(length).min(end_ns);
         if end > start_ns {
             let cause = u16::try_from(cause).unwrap_or(u16::MAX);
@@ -84,5 +88,7 @@ mod tests {
         let all = apart(detours.into_iter(), 100);
         let times: Vec<(u64, u64)> = all.iter().map(|detour| (detour.start_ns, detour.length_ns)).collect();
         assert_eq!(times, [(0, 10), (10, 4), (95, 5)]);
+        let out_of_order = apart([(50_000, 10, 0), (9, 5, 1)].into_iter(), 100_000);
+        assert_eq!(out_of_order[1].start_ns, 9, "not moved, so that the check refuses it");
     }
 }
