@@ -261,3 +261,25 @@ fn the_schema_names_what_is_written() {
         assert!(schema["properties"][name].is_object(), "{name}");
     }
 }
+
+/// Measurements are compared as runs are.
+#[test]
+fn measurements_of_noise_are_compared() {
+    let folder = TempDir::new().unwrap();
+    let measure = |name: &str| {
+        let file = path(&folder, name);
+        let options = ["noise", "--for", "300ms", "--warm-up", "100ms", "--no-causes", "-q", "--json", &file];
+        assert_eq!(cox(&options).code, 0);
+        file
+    };
+    let files: Vec<String> = (0..4).map(|n| measure(&format!("{n}.json"))).collect();
+    let (before, after) = (format!("before={},{}", files[0], files[1]), format!("after={},{}", files[2], files[3]));
+    let ran = cox(&["compare", &before, &after]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.text());
+    assert!(ran.text().contains("noise stolen"), "{}", ran.text());
+    let report = path(&folder, "run.json");
+    assert_eq!(cox(&["run", "-q", "--json", &report, "--", "true"]).code, 0);
+    let ran = cox(&["compare", &before, &format!("after={report}")]);
+    assert_eq!(ran.code, 125);
+    assert!(ran.stderr.contains("cannot compare measurements of cox noise with reports of cox run"), "{}", ran.stderr);
+}

@@ -182,6 +182,23 @@ pub struct Check {
     pub not_seen: Vec<String>,
 }
 
+impl NoiseReport {
+    /// Makes a report from the JSON of `cox noise`.
+    ///
+    /// # Errors
+    /// Why it is none, as a sentence.
+    pub fn read(value: serde_json::Value) -> Result<NoiseReport, String> {
+        match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(SCHEMA_VERSION) => {}
+            Some(version) => {
+                return Err(format!("its schema_version is {version}, and this cox reads {SCHEMA_VERSION}"));
+            }
+            None => return Err("it has no schema_version".to_owned()),
+        }
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+}
+
 impl Check {
     /// Returns whether all rows agree.
     #[must_use]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forecast::{Cpu, Detour, Recording};
-use report::noise::{NoiseReport, SCHEMA_VERSION};
+use report::noise::NoiseReport;
 use trace::netgauge;
 
 /// Largest overlap of two detours by rounding, ns.
@@ -34,10 +34,7 @@ pub fn read(file: &Path) -> Result<Noise> {
 }
 
 fn of_json(bytes: &[u8]) -> Result<Noise> {
-    let report: NoiseReport = serde_json::from_slice(bytes)?;
-    if report.schema_version != SCHEMA_VERSION {
-        bail!("its schema_version is {}, and this cox reads {SCHEMA_VERSION}", report.schema_version);
-    }
+    let report = NoiseReport::read(serde_json::from_slice(bytes)?).map_err(anyhow::Error::msg)?;
     if report.measurement.measuring == "ftq" {
         bail!("fixed time quanta have no detours; record with --loop detour or fwq");
     }
