@@ -6,11 +6,13 @@
 //! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
 //!   that viewers ignore.
 //! - [`paraver`]: traces for Paraver.
+//! - [`noise`]: detours of CPUs, for Perfetto and Paraver.
 //! - [`netgauge`]: traces of noise, which the simulator LogGOPSim replays. [`hlog`]: histograms of noise, as jHiccup writes them.
 
 pub mod hlog;
 mod lines;
 pub mod netgauge;
+pub mod noise;
 pub mod paraver;
 pub mod perfetto;
 pub mod recording;

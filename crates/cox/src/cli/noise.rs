@@ -65,6 +65,12 @@ pub struct Noise {
     /// Write all figures and detours as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the detours as slices over time, for Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write the detours as states over time, for Paraver: PREFIX.prv, .pcf, .row
+    #[arg(long, value_name = "PREFIX")]
+    pub paraver: Option<PathBuf>,
     /// Write the detours as an HdrHistogram interval log (.hlog) to FILE, with the CPU as tag
     #[arg(long, value_name = "FILE")]
     pub hlog: Option<PathBuf>,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use machine::CpuSet;
 use outputs::{Output, of_cpu, refuse_same, to_stdout};
 use report::noise::{Cpu, NoiseReport};
-use trace::{hlog, netgauge};
+use trace::{hlog, netgauge, noise, paraver, perfetto};
 
 use super::style_of_stdout;
 use crate::cli;
@@ -19,6 +19,8 @@ pub struct Outputs {
     text: bool,
     json: Option<Output>,
     hlog: Option<Output>,
+    trace: Option<Output>,
+    paraver: Option<[Output; 3]>,
     /// A file for each CPU, because netgauge's format knows none.
     netgauge: Vec<Output>,
 }
@@ -42,12 +44,32 @@ impl Outputs {
             }
             None => Vec::new(),
         };
-        let named = [("--json", options.json.clone()), ("--hlog", options.hlog.clone())];
+        let of_paraver = |ending: &str| {
+            let prefix = options.paraver.as_ref()?;
+            let mut name = prefix.clone().into_os_string();
+            name.push(ending);
+            Some(PathBuf::from(name))
+        };
+        let named = [
+            ("--json", options.json.clone()),
+            ("--hlog", options.hlog.clone()),
+            ("--trace", options.trace.clone()),
+            ("--paraver", of_paraver(".prv")),
+            ("--paraver", of_paraver(".pcf")),
+            ("--paraver", of_paraver(".row")),
+        ];
         refuse_same(named.into_iter().chain(netgauge.iter().map(|file| ("--netgauge", Some(file.clone())))))?;
         Ok(Outputs {
             text: !options.quiet,
             json: Output::wanted(options.json.as_deref())?,
             hlog: Output::wanted(options.hlog.as_deref())?,
+            trace: Output::wanted(options.trace.as_deref())?,
+            paraver: match (of_paraver(".prv"), of_paraver(".pcf"), of_paraver(".row")) {
+                (Some(prv), Some(pcf), Some(row)) => {
+                    Some([Output::open(Some(&prv))?, Output::open(Some(&pcf))?, Output::open(Some(&row))?])
+                }
+                _ => None,
+            },
             netgauge: netgauge.iter().map(|file| Output::open(Some(file))).collect::<Result<_>>()?,
         })
     }
@@ -64,11 +86,36 @@ impl Outputs {
         }
         done = done.and(self.json.map_or(Ok(()), |output| output.write(&of_json(report)?)));
         done = done.and(self.hlog.map_or(Ok(()), |output| output.write(&of_intervals(report)?)));
+        let shown = (self.trace.is_some() || self.paraver.is_some()).then(|| shown(report)).unwrap_or_default();
+        done = done.and(self.trace.map_or(Ok(()), |output| {
+            let mut bytes = Vec::new();
+            perfetto::noise::write(&shown, &mut bytes).context("cannot make the trace")?;
+            output.write(&bytes)
+        }));
+        done = done.and(self.paraver.map_or(Ok(()), |[prv, pcf, row]| {
+            let (mut records, mut meanings, mut names) = (Vec::new(), Vec::new(), Vec::new());
+            paraver::noise::write(&shown, &mut records, &mut meanings, &mut names).context("cannot make the trace")?;
+            prv.write(&records).and(pcf.write(&meanings)).and(row.write(&names))
+        }));
         for (output, cpu) in self.netgauge.into_iter().zip(&report.cpus) {
             let written = of_netgauge(report, cpu).and_then(|bytes| output.write(&bytes));
             done = done.and(written);
         }
         done
+    }
+}
+
+/// Returns what viewers show.
+fn shown(report: &NoiseReport) -> noise::Noise {
+    // The other clocks are those of now, less the time since the begin.
+    let (monotonic, boot, real) = arch::clock::three_at_once();
+    let since = monotonic.saturating_sub(report.measurement.begin_ns);
+    let ends = report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.length_ns);
+    noise::Noise {
+        begin_ns: [report.measurement.begin_ns, boot.saturating_sub(since), real.saturating_sub(since)],
+        length_ns: ends.max().unwrap_or(0),
+        causes: report.causes.iter().map(|cause| (cause.name.clone(), cause.class.clone())).collect(),
+        cpus: report.cpus.iter().map(|cpu| noise::Cpu { cpu: cpu.cpu, detours: cpu.detours.clone() }).collect(),
     }
 }
 
