@@ -6,6 +6,7 @@
 //! - [`observer`]: what is stolen with the events and without
 //! - [`oslat`]: rates of detours, ours and oslat's
 //! - [`steps`]: the slowdown of two threads that meet at barriers, forecast from quanta and measured
+//! - [`solver`]: a conjugate-gradient solver, measured here and forecast for the source's 236 nodes
 //! - [`slides`]: the figures of the source (Akkan et al.): interrupts, ticks by what they did, quanta pinned and not pinned
 
 mod agreement;
@@ -15,6 +16,7 @@ mod findings;
 mod observer;
 mod oslat;
 mod slides;
+mod solver;
 mod steps;
 mod truth;
 
@@ -57,6 +59,8 @@ enum Part {
     Oslat,
     /// The slowdown of two threads with barriers, forecast and measured
     Steps,
+    /// A solver with two sums in each step, measured and forecast
+    Solver,
     /// The source's figures
     Slides,
 }
@@ -85,6 +89,7 @@ pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             Part::Observer => observer::observer(&field, options.runs),
             Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
             Part::Steps => steps::steps(&field, options.runs),
+            Part::Solver => solver::solver(&field),
             Part::Slides => slides::slides(&field),
         }?;
         let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());

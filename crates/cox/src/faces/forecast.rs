@@ -53,7 +53,7 @@ pub fn document(
             .iter()
             .map(|without| doc::Without {
                 cause: causes.get(usize::from(without.cause)).cloned().unwrap_or_default(),
-                seen: without.seen,
+                times: without.seen,
                 seldom: without.seldom,
                 scales: slowdowns(&without.scales),
             })

@@ -95,7 +95,7 @@ pub struct Without {
     /// The cause.
     pub cause: String,
     /// How often it was seen.
-    pub seen: u64,
+    pub times: u64,
     /// Whether that is less than five times: too seldom to know its share.
     pub seldom: bool,
     /// For each number of ranks.
@@ -220,7 +220,7 @@ fn without(report: &ForecastReport, style: &Style) -> Vec<String> {
     table.column(&format!("without, at work {work}"), Align::Left, 0, listed().map(|of| of.cause.clone()));
     let last = |of: &Without| of.scales.last().map_or_else(String::new, shown);
     table.column("slowdown", Align::Right, 0, listed().map(last));
-    let seen = |of: &Without| format!("{}{}", count(of.seen), if of.seldom { " (too seldom to know)" } else { "" });
+    let seen = |of: &Without| format!("{}{}", count(of.times), if of.seldom { " (too seldom to know)" } else { "" });
     table.column("seen", Align::Right, 1, listed().map(seen));
     table.lines(style.columns())
 }
