@@ -1,7 +1,7 @@
 //! Largest delays that are equal, or a cluster apart from the others.
 //!
-//! A source that disturbs few phases, always for about the same time, leaves such a cluster. Its excesses over its
-//! smallest delay are taken as exponential; if all are equal, nothing is added to the largest delay.
+//! A source that disturbs few phases, always for about the same time, leaves such a cluster. The larger half is
+//! the tail, and its excesses are taken as exponential; if all are equal, nothing is added to the largest delay.
 //!
 //! Two detours can hit the same phase, which gives a larger delay than any in the cluster: the next *rung*, as far above
 //! it as the gap below it is wide. If the cluster is itself the second rung or a higher one, such sums are known to
@@ -12,11 +12,14 @@
 use random::Random;
 
 use crate::draws::gamma;
-use crate::levels::Levels;
+use crate::levels::{Levels, Observation};
 use crate::pareto::Pareto;
 
 /// Largest delays that are a cluster.
 pub(crate) const TIES: f64 = 3.0;
+/// Observations that can be in the gap below a cluster: a part of those in the cluster, but nearly one in any case.
+const FEW: f64 = 0.05;
+const FEWEST: f64 = 0.9;
 /// If so many delays lie close together below the gap, fewer largest ones are a cluster, too. A smooth law has one or
 /// two there.
 const LUMP: f64 = 20.0;
@@ -42,10 +45,10 @@ pub struct Ladder {
 /// A cluster of largest delays.
 pub(crate) struct Cluster {
     pub levels: usize,
-    /// Smallest delay.
+    /// Smallest delay of the tail.
     pub threshold: f64,
     pub count: f64,
-    /// Mean excess over the smallest delay.
+    /// Mean excess.
     pub scale: f64,
     pub draws: Vec<Pareto>,
     pub ladder: Option<Ladder>,
@@ -53,51 +56,64 @@ pub(crate) struct Cluster {
 
 /// Returns the cluster of the largest delays.
 pub(crate) fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Option<Cluster> {
-    let levels = sample.levels();
-    let largest = levels[0].value;
-    let count_from = |from: usize, limit: f64| {
-        let to = levels.partition_point(|level| level.value >= limit);
-        (to, levels[from.min(to)..to].iter().map(|level| level.count).sum::<f64>())
-    };
-    let (mut to, mut count) = count_from(0, largest * (1.0 - WIDTH));
-    let next = |to: usize| levels.get(to).map_or(0.0, |level| level.value);
-    let least = levels[to - 1].value;
-    let mut gap = least - next(to);
-    let is_enough = count >= TIES || count_from(to, next(to) * (1.0 - 2.0 * WIDTH)).1 >= LUMP;
-    let is_apart = is_enough && gap >= 4.0 * (largest - least) && gap >= GAP * largest;
-    if !is_apart {
-        // As many as are between half of the largest delay and itself: a bounded law.
-        (to, count) = count_from(0, largest);
-        gap = largest;
-        if count < TIES || count < count_from(to, largest / 2.0).1 {
-            return None;
-        }
-    }
+    let all = sample.observations(f64::INFINITY);
+    let largest = all[0].value;
     if largest <= 0.0 {
         return None;
     }
-    let lowest = levels[to - 1].value;
-    let below = count_from(to, lowest - 1.5 * gap).1;
-    let ratio = count / (count + below);
-    // If the largest delay is frequent, none is larger.
-    let ties = count_from(0, largest);
-    if ties.1 >= TIES {
-        (to, count) = ties;
+    // The observations from a place to the last one that reaches a value: their end, and count.
+    let down_to = |from: usize, limit: f64| {
+        let to = all.partition_point(|one| one.value >= limit);
+        (to, all[from.min(to)..to].iter().map(|one| one.count).sum::<f64>())
+    };
+    let (mut to, mut count) = down_to(0, largest * (1.0 - WIDTH));
+    let mut next = next_below(&all[to..], f64::max(FEW * count, FEWEST));
+    let least = all[to - 1].value;
+    let mut gap = least - next;
+    let lump = down_to(to, next * (1.0 - 2.0 * WIDTH)).1;
+    let is_apart = (count >= TIES || lump >= LUMP) && gap >= 4.0 * (largest - least) && gap >= GAP * largest;
+    if !is_apart {
+        // As many as are between half of the largest delay and these: a bounded law.
+        if count < TIES || count < down_to(to, largest / 2.0).1 {
+            return None;
+        }
+        (gap, next) = (largest, 0.0);
     }
-    let threshold = levels[to - 1].value;
-    let weighted = levels[..to].iter().map(|level| level.count * (level.value - threshold));
-    let scale = weighted.sum::<f64>() / count;
+    let cluster = count;
+    let ratio = cluster / (cluster + down_to(to, next - gap / 2.0).1);
+    // The larger half, because a few smaller delays would make the excesses too large. If the largest delay is frequent,
+    // none is larger.
+    let mut half = 0.0;
+    let median = all[..to].iter().find(|one| {
+        half += one.count;
+        half >= count / 2.0
+    });
+    let median = median.map_or(largest, |one| one.value);
+    let ties = down_to(0, largest);
+    (to, count) = if ties.1 >= TIES { ties } else { down_to(0, median) };
+    let threshold = all[to - 1].value;
+    let scale = all[..to].iter().map(|one| one.count * (one.value - threshold)).sum::<f64>() / count;
     let supports = count.min(WIDE);
     let mut draw = || Pareto { shape: 0.0, scale: scale * supports / gamma(supports, random) };
     let laws = (0..draws).map(|_| draw()).collect();
-    let ladder = (count * ratio < EXPECTED).then(|| {
+    let ladder = (cluster * ratio < EXPECTED).then(|| {
         let is_known = threshold > 1.5 * gap;
         let ratio = |draw: usize| {
             // The ratio of rungs of a Poisson law falls to 2/3 at the third rung; others fall more.
-            let drawn = (ratio * gamma(count + 0.5, random) / count).min(1.0) * (0.25 + 0.75 * random.unit());
+            let drawn = (ratio * gamma(cluster + 0.5, random) / cluster).min(1.0) * (0.25 + 0.75 * random.unit());
             if is_known || draw.is_multiple_of(DOUBT) { drawn } else { 0.0 }
         };
         Ladder { height: gap, ratios: (0..draws).map(ratio).collect() }
     });
-    Some(Cluster { levels: to, threshold, count, scale, draws: laws, ladder })
+    Some(Cluster { levels: all[to - 1].levels, threshold, count, scale, draws: laws, ladder })
+}
+
+/// Returns the largest delay below a cluster, except for the few that can be in a gap; 0 if there is none.
+fn next_below(below: &[Observation], few: f64) -> f64 {
+    let mut count = 0.0;
+    let reached = below.iter().find(|one| {
+        count += one.count;
+        count > few
+    });
+    reached.map_or(0.0, |one| one.value)
 }

@@ -23,6 +23,33 @@ pub struct Level {
     pub count: f64,
 }
 
+/// Levels with a smaller count are merged with others to an [`Observation`].
+const LEAST_COUNT: f64 = 0.5;
+
+/// Neighbouring levels that are together about one independent observation, or more if the delays are equal. In a law
+/// with windows that overlap, a single level can be much less than one, and means nothing for the shape of the tail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observation {
+    /// Mean of the delays, or the delay that most of them have, in nanoseconds.
+    pub value: f64,
+    /// Probability.
+    pub mass: f64,
+    /// Number of independent observations.
+    pub count: f64,
+    /// Levels up to and including these.
+    pub levels: usize,
+}
+
+impl Observation {
+    fn of(merged: &[Level], levels: usize) -> Observation {
+        let sum = |of: fn(&Level) -> f64| merged.iter().map(of).sum::<f64>();
+        let (mass, count) = (sum(|level| level.mass), sum(|level| level.count));
+        let main = merged.iter().find(|level| level.count >= 0.8 * count);
+        let value = main.map_or_else(|| sum(|level| level.value * level.mass) / mass, |level| level.value);
+        Observation { value, mass, count, levels }
+    }
+}
+
 /// A law of delays as levels, with probabilities that sum to one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Levels {
@@ -124,6 +151,28 @@ impl Levels {
     #[must_use]
     pub fn count(&self) -> f64 {
         self.levels.iter().map(|level| level.count).sum()
+    }
+
+    /// Merges the largest delays to observations, until `count` of them are reached, and one more.
+    #[must_use]
+    pub fn observations(&self, count: f64) -> Vec<Observation> {
+        let mut observations = Vec::new();
+        let mut sum = 0.0;
+        let mut from = 0;
+        let mut open = 0.0;
+        for (at, level) in self.levels.iter().enumerate() {
+            open += level.count;
+            if open < LEAST_COUNT && at + 1 < self.levels.len() {
+                continue;
+            }
+            observations.push(Observation::of(&self.levels[from..=at], at + 1));
+            sum += open;
+            if sum > count * (1.0 + 1e-9) {
+                break;
+            }
+            (from, open) = (at + 1, 0.0);
+        }
+        observations
     }
 
     /// Returns the mean delay, in nanoseconds.

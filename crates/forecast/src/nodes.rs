@@ -43,6 +43,8 @@ const OWN: usize = 8;
 /// Added to the probability of each step of the chain: with rounding, some steps would be impossible, and the stationary
 /// law not unique.
 const RAREST: f64 = 1e-15;
+/// Least probability of a state that counts.
+const USED: f64 = 1e-9;
 /// Begins within detours that add less to the expected number of nodes with a delay are left out.
 const NEGLIGIBLE: f64 = 1e-4;
 
@@ -215,7 +217,8 @@ impl NodeLaw {
 
     /// Returns the law the largest of `nodes` of which is the mixture of the states' largest delays.
     fn mixed(&self, nodes: f64, states: &[f64]) -> Levels {
-        let used: Vec<usize> = (0..states.len()).filter(|state| states[*state] > 1e-9).collect();
+        let used = states.iter().enumerate().filter(|state| *state.1 > USED);
+        let used: Vec<(usize, f64)> = used.map(|(state, chance)| (state, chance.ln())).collect();
         let mut sums = vec![0.0; states.len()];
         let observed = self.alone.count();
         let mut levels = Vec::new();
@@ -223,15 +226,15 @@ impl NodeLaw {
         let mut before = 0.0;
         for (index, level) in self.alone.levels().iter().enumerate() {
             let mut add = |value: f64, density: f64, alone: f64, sums: &[f64]| {
-                let below =
-                    used.iter().map(|&state| states[state] * self.ln_below(nodes, state, alone, sums[state]).exp());
-                let reached = -(below.sum::<f64>().max(1e-300).ln() / nodes).exp_m1();
+                let ln_below =
+                    ln_sum(used.iter().map(|&(state, ln)| ln + self.ln_below(nodes, state, alone, sums[state])));
+                let reached = -(ln_below / nodes).exp_m1();
                 let mass = (reached - before).max(0.0);
                 before = f64::max(before, reached);
                 levels.push(Level { value, least: value, mass, count: mass * density });
             };
             while let Some(begin) = self.begins.get(at).filter(|begin| begin.delay > level.value) {
-                for &state in &used {
+                for &(state, _) in &used {
                     sums[state] += begin.mass * f64::from(self.waited[state][at]);
                 }
                 add(begin.delay, begin.density, self.alone.reached(index), &sums);
@@ -269,4 +272,30 @@ fn typical(grid: &[f64], alone: &Levels, begins: &[Begin]) -> Vec<f64> {
         range.1 += mass;
     }
     sums.iter().zip(grid).map(|((sum, mass), lower)| if *mass > 0.0 { sum / mass } else { *lower }).collect()
+}
+
+/// Returns ln ∑ exp(x), also if each exp(x) is too small for a number.
+fn ln_sum(logarithms: impl Iterator<Item = f64>) -> f64 {
+    let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
+    for ln in logarithms {
+        if ln > largest {
+            sum = sum * (largest - ln).exp() + 1.0;
+            largest = ln;
+        } else if ln > f64::NEG_INFINITY {
+            sum += (ln - largest).exp();
+        }
+    }
+    largest + f64::ln(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_tiny_numbers() {
+        assert!((ln_sum([-2000.0, -2001.0, -1999.0].into_iter()) - (-1999.0 + 1.503_214_725f64.ln())).abs() < 1e-9);
+        assert_eq!(ln_sum([f64::NEG_INFINITY, -3.0].into_iter()), -3.0);
+        assert_eq!(ln_sum([f64::NEG_INFINITY; 2].into_iter()), f64::NEG_INFINITY);
+    }
 }
