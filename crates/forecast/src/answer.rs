@@ -144,9 +144,12 @@ impl<'a> Node<'a> {
         let slowdown = |largest: &Largest, ranks: u64, nodes: u64| {
             let (kind, estimate) = largest.of(nodes as f64);
             let of = |delay: f64| 1.0 + delay / base;
+            let at_least = of(bound.expected_maximum(nodes as f64));
+            // The bound holds for any tail, so a fit cannot be below it.
+            let of = |delay: f64| of(delay).max(at_least);
             let estimate =
                 estimate.map(|delay| Estimate { value: of(delay.value), low: of(delay.low), high: of(delay.high) });
-            Slowdown { ranks, nodes, kind, estimate, at_least: of(bound.expected_maximum(nodes as f64)) }
+            Slowdown { ranks, nodes, kind, estimate, at_least }
         };
         let scale = |ranks: u64| {
             let nodes = self.question.nodes(ranks);

@@ -57,55 +57,77 @@ pub(crate) struct Cluster {
 /// Returns the cluster of the largest delays.
 pub(crate) fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Option<Cluster> {
     let all = sample.observations(f64::INFINITY);
-    let largest = all[0].value;
-    if largest <= 0.0 {
-        return None;
-    }
-    // The observations from a place to the last one that reaches a value: their end, and count.
-    let down_to = |from: usize, limit: f64| {
-        let to = all.partition_point(|one| one.value >= limit);
-        (to, all[from.min(to)..to].iter().map(|one| one.count).sum::<f64>())
-    };
-    let (mut to, mut count) = down_to(0, largest * (1.0 - WIDTH));
-    let mut next = next_below(&all[to..], f64::max(FEW * count, FEWEST));
-    let least = all[to - 1].value;
-    let mut gap = least - next;
-    let lump = down_to(to, next * (1.0 - 2.0 * WIDTH)).1;
-    let is_apart = (count >= TIES || lump >= LUMP) && gap >= 4.0 * (largest - least) && gap >= GAP * largest;
-    if !is_apart {
-        // As many as are between half of the largest delay and these: a bounded law.
-        if count < TIES || count < down_to(to, largest / 2.0).1 {
-            return None;
-        }
-        (gap, next) = (largest, 0.0);
-    }
-    let cluster = count;
-    let ratio = cluster / (cluster + down_to(to, next - gap / 2.0).1);
-    // The larger half, because a few smaller delays would make the excesses too large. If the largest delay is frequent,
-    // none is larger.
-    let mut half = 0.0;
-    let median = all[..to].iter().find(|one| {
-        half += one.count;
-        half >= count / 2.0
-    });
-    let median = median.map_or(largest, |one| one.value);
-    let ties = down_to(0, largest);
-    (to, count) = if ties.1 >= TIES { ties } else { down_to(0, median) };
-    let threshold = all[to - 1].value;
-    let scale = all[..to].iter().map(|one| one.count * (one.value - threshold)).sum::<f64>() / count;
-    let supports = count.min(WIDE);
+    let Found { count, gap, ratio } = find(&all)?;
+    let (threshold, to) = tail(&all, count);
+    let in_tail = all[..to].iter().map(|one| one.count).sum::<f64>();
+    let scale = all[..to].iter().map(|one| one.count * (one.value - threshold)).sum::<f64>() / in_tail;
+    let supports = in_tail.min(WIDE);
     let mut draw = || Pareto { shape: 0.0, scale: scale * supports / gamma(supports, random) };
     let laws = (0..draws).map(|_| draw()).collect();
-    let ladder = (cluster * ratio < EXPECTED).then(|| {
+    let ladder = (count * ratio < EXPECTED).then(|| {
         let is_known = threshold > 1.5 * gap;
         let ratio = |draw: usize| {
             // The ratio of rungs of a Poisson law falls to 2/3 at the third rung; others fall more.
-            let drawn = (ratio * gamma(cluster + 0.5, random) / cluster).min(1.0) * (0.25 + 0.75 * random.unit());
+            let drawn = (ratio * gamma(count + 0.5, random) / count).min(1.0) * (0.25 + 0.75 * random.unit());
             if is_known || draw.is_multiple_of(DOUBT) { drawn } else { 0.0 }
         };
         Ladder { height: gap, ratios: (0..draws).map(ratio).collect() }
     });
-    Some(Cluster { levels: all[to - 1].levels, threshold, count, scale, draws: laws, ladder })
+    Some(Cluster { levels: all[to - 1].levels, threshold, count: in_tail, scale, draws: laws, ladder })
+}
+
+/// Where a cluster is.
+struct Found {
+    count: f64,
+    /// Width of the gap below it.
+    gap: f64,
+    /// Its count as a part of its own and that of the rung below.
+    ratio: f64,
+}
+
+/// Finds the cluster of the largest delays.
+fn find(all: &[Observation]) -> Option<Found> {
+    let largest = all[0].value;
+    if largest <= 0.0 {
+        return None;
+    }
+    let (to, count) = down_to(all, 0, largest * (1.0 - WIDTH));
+    let (least, next) = (all[to - 1].value, next_below(&all[to..], f64::max(FEW * count, FEWEST)));
+    let below = |limit: f64| down_to(all, to, limit).1;
+    let gap = least - next;
+    let is_enough = count >= TIES || below(next * (1.0 - 2.0 * WIDTH)) >= LUMP;
+    if is_enough && gap >= 4.0 * (largest - least) && gap >= GAP * largest {
+        return Some(Found { count, gap, ratio: count / (count + below(next - gap / 2.0)) });
+    }
+    // As many as are between half of the largest delay and these: a bounded law.
+    let is_bounded = count >= TIES && count >= below(largest / 2.0);
+    is_bounded.then(|| Found { count, gap: largest, ratio: count / (count + below(0.0)) })
+}
+
+/// Returns where the tail in a cluster begins, and the end of its observations. The tail is the larger half, because a few
+/// smaller delays would make the excesses too large. If it begins with many equal delays, only those above them are, if
+/// there are enough. If the largest delay is frequent, none is larger.
+fn tail(all: &[Observation], cluster: f64) -> (f64, usize) {
+    let largest = all[0].value;
+    let (ties, count) = down_to(all, 0, largest);
+    if count >= TIES {
+        return (largest, ties);
+    }
+    let mut half = 0.0;
+    let median = all.iter().find(|one| {
+        half += one.count;
+        half >= cluster / 2.0
+    });
+    let median = median.map_or(largest, |one| one.value);
+    let above = all.partition_point(|one| one.value > median);
+    let count_above = all[..above].iter().map(|one| one.count).sum::<f64>();
+    if count_above >= TIES && all[above].count >= TIES { (median, above) } else { (median, down_to(all, 0, median).0) }
+}
+
+/// Returns the end and the count of the observations from a place to the last one that reaches a value.
+fn down_to(all: &[Observation], from: usize, limit: f64) -> (usize, f64) {
+    let to = all.partition_point(|one| one.value >= limit);
+    (to, all[from.min(to)..to].iter().map(|one| one.count).sum())
 }
 
 /// Returns the largest delay below a cluster, except for the few that can be in a gap; 0 if there is none.

@@ -1,4 +1,5 @@
 //! Checks whole answers on recordings the slowdown of which is known.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use forecast::{Cpu, Detour, Forecast, Kind, Question, Recording, Unanswerable, forecast};
 use random::Random;

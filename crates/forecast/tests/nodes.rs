@@ -3,6 +3,8 @@
 //! The slowdown differs from the simulated one by at most 3 %. The exception are phases that are at least 30 times
 //! shorter than the detours, if there is nearly always a detour on some node: up to 25 %, for a slowdown of 5 to 20.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use forecast::nodes::{Instants, NodeLaw};
 use forecast::observed::law;
 use forecast::replay::{Delays, replay};
