@@ -64,7 +64,7 @@ pub struct Without {
     /// Index of the cause in the recording.
     pub cause: u16,
     /// How often it was seen on the CPUs of the ranks.
-    pub seen: u64,
+    pub times: u64,
     /// True if that is less than [`SELDOM`].
     pub seldom: bool,
     /// For each number of ranks.
@@ -108,9 +108,9 @@ pub fn forecast(recording: &Recording, question: &Question) -> Result<Forecast, 
         let cause = cause as u16;
         timeline.without(cause, &mut others);
         let scales = Node::new(&others, question).at(question.work_ns[causes_at], &mut delays).scales;
-        Without { cause, seen, seldom: seen < SELDOM, scales }
+        Without { cause, times: seen, seldom: seen < SELDOM, scales }
     };
-    let seen = recording.seen(cpus).into_iter().enumerate().filter(|(_, seen)| *seen > 0);
+    let seen = recording.times_seen(cpus).into_iter().enumerate().filter(|(_, seen)| *seen > 0);
     let mut without: Vec<Without> = seen.map(without).collect();
     without.sort_by(|one, two| one.scales[largest].known().total_cmp(&two.scales[largest].known()));
     Ok(Forecast { works, worst, causes_at, without })

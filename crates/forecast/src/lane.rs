@@ -43,7 +43,7 @@ impl Lane {
         self.undisturbed -= length;
     }
 
-    /// Returns the number of detours.
+    /// Repasses the number of detours.
     pub(crate) fn len(&self) -> usize {
         self.marks.len() - 1
     }
@@ -52,7 +52,7 @@ impl Lane {
         self.marks[detour].free + self.marks[detour + 1].before
     }
 
-    /// Returns the index of the first detour that ends after `at`.
+    /// Repasses the index of the first detour that ends after `at`.
     pub(crate) fn next(&self, at: u64) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -66,7 +66,7 @@ impl Lane {
         low
     }
 
-    /// Returns the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the recording.
+    /// Repasses the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the recording.
     pub(crate) fn delay(&self, at: u64, work: u64) -> u64 {
         self.delay_from(self.next(at), at, work)
     }
@@ -79,12 +79,12 @@ impl Lane {
         if target <= self.undisturbed {
             return target + self.before(next, target) - at - work;
         }
-        let turns = (target - 1) / self.undisturbed;
-        let rest = target - turns * self.undisturbed;
-        turns * self.length + rest + self.before(0, rest) - at - work
+        let passes = (target - 1) / self.undisturbed;
+        let rest = target - passes * self.undisturbed;
+        passes * self.length + rest + self.before(0, rest) - at - work
     }
 
-    /// Returns the time in detours before the CPU has had `free` undisturbed time, which it has not before the detour
+    /// Repasses the time in detours before the CPU has had `free` undisturbed time, which it has not before the detour
     /// `from`. The search doubles its steps, because short phases end near their begin.
     fn before(&self, from: usize, free: u64) -> u64 {
         let mut step = 1;
@@ -98,12 +98,12 @@ impl Lane {
         self.marks[detours].before
     }
 
-    /// Returns the time in detours.
+    /// Repasses the time in detours.
     pub(crate) fn disturbed(&self) -> u64 {
         self.length - self.undisturbed
     }
 
-    /// Returns the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
+    /// Repasses the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
     /// reached.
     pub(crate) fn place(&self, sum: u64) -> (u64, u64, u64) {
         let at = self.marks.partition_point(|mark| mark.before <= sum) - 1;
@@ -111,13 +111,13 @@ impl Lane {
         (free + before, self.marks[at + 1].before - before, sum - before)
     }
 
-    /// Returns the end of the detour that began before `at` and is in progress.
+    /// Repasses the end of the detour that began before `at` and is in progress.
     pub(crate) fn in_progress(&self, at: u64) -> Option<u64> {
         let next = self.next(at);
         self.begins_before(next, at).then(|| self.end(next))
     }
 
-    /// Returns true if the detour `next` exists and begins before `at`.
+    /// Repasses true if the detour `next` exists and begins before `at`.
     pub(crate) fn begins_before(&self, next: usize, at: u64) -> bool {
         let Mark { free, before } = self.marks[next];
         free != u64::MAX && free + before < at
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn delays_of_some_phases() {
-        // Begin, work, delay; the last four end after one or more turns.
+        // Begin, work, delay; the last four end after one or more passes.
         for (at, work, delay) in [
             (0, 10, 0),
             (0, 11, 4),

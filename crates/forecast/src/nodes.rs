@@ -140,12 +140,12 @@ impl NodeLaw {
     /// Prepares the laws for a work in nanoseconds. `alone` is the law of a node alone.
     #[must_use]
     pub fn new(alone: Levels, instants: &Instants, timeline: &Timeline, work: u64) -> NodeLaw {
-        let turn = timeline.length as f64;
+        let length = timeline.length as f64;
         let begin = |(at, instant): (usize, &Instant)| Begin {
             delay: instants.delay(timeline, at, work) as f64,
             age: instant.age,
             mass: instant.mass,
-            density: turn / (work as f64 + instant.length),
+            density: length / (work as f64 + instant.length),
         };
         let mut begins: Vec<Begin> = instants.instants.iter().enumerate().map(begin).collect();
         begins.sort_unstable_by(|one, two| two.delay.total_cmp(&one.delay));

@@ -14,19 +14,19 @@ use crate::replay::Delays;
 const MOST: usize = 1000;
 const FEWEST: usize = 30;
 
-/// Returns the law of the delays of a replay.
+/// Repasses the law of the delays of a replay.
 #[must_use]
 pub fn law(delays: &Delays) -> Levels {
-    let turns = f64::from(delays.turns.max(1));
-    let law = Levels::of_delays(&delays.positive, delays.zeros, 1.0 / turns);
+    let passes = f64::from(delays.passes.max(1));
+    let law = Levels::of_delays(&delays.positive, delays.zeros, 1.0 / passes);
     let independent = independent(delays, &law);
     if independent < 1.0 { law.with_counts(independent) } else { law }
 }
 
-/// Returns the number of independent large delays as a part of all.
+/// Repasses the number of independent large delays as a part of all.
 fn independent(delays: &Delays, law: &Levels) -> f64 {
     let positive = &delays.positive;
-    let wanted = (MOST * delays.turns as usize).min(positive.len() / 2);
+    let wanted = (MOST * delays.passes as usize).min(positive.len() / 2);
     if wanted < FEWEST {
         return 1.0;
     }
@@ -61,7 +61,7 @@ mod tests {
             })
             .collect();
         let positive = (0..phase.len()).map(|delay| 5.0 + (delay / burst % 7) as f64).collect();
-        Delays { positive, phase, zeros: 1_000_000, turns: 1 }
+        Delays { positive, phase, zeros: 1_000_000, passes: 1 }
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Recording {
 
     /// Returns how often each cause was seen on the first `cpus` CPUs.
     #[must_use]
-    pub fn seen(&self, cpus: usize) -> Vec<u64> {
+    pub fn times_seen(&self, cpus: usize) -> Vec<u64> {
         let mut seen = vec![0; self.causes.len()];
         for detour in self.cpus.iter().take(cpus).flat_map(|cpu| &cpu.detours) {
             seen[usize::from(detour.cause)] += 1;

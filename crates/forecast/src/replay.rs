@@ -6,55 +6,55 @@
 //!
 //! The replay has two forms with the same result. If phases are longer than the time between detours, each CPU's end
 //! is looked up in running sums. If they are shorter, one walk over the detours of all CPUs counts the undisturbed
-//! phases between them by division, so it costs as many steps as there are detours, for any work. Phases per turn of
+//! phases between them by division, so it costs as many steps as there are detours, for any work. Phases per pass of
 //! the recording: its length divided by the work; steps: at most the number of detours and disturbed phases.
 //!
-//! Each turn consists of segments with first offsets of their own, because a chain on periodic noise can stay on the
-//! same few offsets. If the recording has few phases, more turns with other offsets follow. Their windows overlap with
-//! those of the first turn, so they make the law smoother, but they are not counted as more observations.
+//! Each pass consists of segments with first offsets of their own, because a chain on periodic noise can stay on the
+//! same few offsets. If the recording has few phases, more passes with other offsets follow. Their windows overlap with
+//! those of the first pass, so they make the law smoother, but they are not counted as more observations.
 
 use random::Random;
 
 use crate::timeline::{Event, Timeline};
 
-/// Segments of a turn.
+/// Segments of a pass.
 const SEGMENTS: u64 = 16;
 /// Phases that a segment must have.
 const PER_SEGMENT: u64 = 256;
-/// Phases for which more turns are made.
+/// Phases for which more passes are made.
 const PHASES: u64 = 2048;
-/// Largest number of turns.
-const TURNS: u64 = 16;
+/// Largest number of passes.
+const PASSES: u64 = 16;
 
 /// The delays of chained phases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delays {
-    /// Delays that are not 0, in nanoseconds, in order of time within each turn.
+    /// Delays that are not 0, in nanoseconds, in order of time within each pass.
     pub positive: Vec<f64>,
     /// Number of each of these phases, from 0.
     pub phase: Vec<u64>,
     /// Phases without delay.
     pub zeros: u64,
     /// How often the recording was replayed.
-    pub turns: u32,
+    pub passes: u32,
 }
 
 /// Replays the recording with this work per phase, in nanoseconds, and puts the delays into `delays` instead of what is
 /// there. The work must not be 0.
 pub fn replay(timeline: &Timeline, work: u64, random: &mut Random, delays: &mut Delays) {
     let phases = timeline.length / work;
-    let turns = if phases < PHASES { (PHASES / phases.max(1)).clamp(1, TURNS) } else { 1 };
+    let passes = if phases < PHASES { (PHASES / phases.max(1)).clamp(1, PASSES) } else { 1 };
     let segments = (phases / PER_SEGMENT).clamp(1, SEGMENTS);
     let by_sums = phases * timeline.lanes.len() as u64 * 16 < timeline.events.len() as u64;
     delays.positive.clear();
     delays.phase.clear();
     delays.zeros = 0;
-    delays.turns = turns as u32;
+    delays.passes = passes as u32;
     let mut walk = Walk::new(timeline, work);
-    for turn in 0..turns {
+    for pass in 0..passes {
         for segment in 0..segments {
-            // The offsets of the turns divide the work evenly.
-            let offset = ((turn as f64 + random.unit()) / turns as f64 * work as f64) as u64;
+            // The offsets of the passes divide the work evenly.
+            let offset = ((pass as f64 + random.unit()) / passes as f64 * work as f64) as u64;
             let from = timeline.length * segment / segments;
             let until = timeline.length * (segment + 1) / segments + offset;
             if by_sums {
@@ -102,27 +102,27 @@ struct Walk<'a> {
     in_progress: Vec<(u64, u32)>,
     /// Detours that begin after the end of their CPU's phase.
     after: Vec<(u64, u32)>,
-    /// The next detour, and begin of the turn that it is in.
+    /// The next detour, and begin of the pass that it is in.
     next: usize,
-    turn: u64,
+    pass_start: u64,
 }
 
 impl<'a> Walk<'a> {
     fn new(timeline: &'a Timeline, work: u64) -> Walk<'a> {
         let ends = vec![(0, 0); timeline.lanes.len()];
-        Walk { timeline, work, ends, stamp: 0, in_progress: Vec::new(), after: Vec::new(), next: 0, turn: 0 }
+        Walk { timeline, work, ends, stamp: 0, in_progress: Vec::new(), after: Vec::new(), next: 0, pass_start: 0 }
     }
 
     fn event(&self) -> Event {
         let event = self.timeline.events[self.next];
-        Event { start: event.start + self.turn, ..event }
+        Event { start: event.start + self.pass_start, ..event }
     }
 
     fn advance(&mut self) {
         self.next += 1;
         if self.next == self.timeline.events.len() {
             self.next = 0;
-            self.turn += self.timeline.length;
+            self.pass_start += self.timeline.length;
         }
     }
 
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
                 let end = begin + self.work + event.length;
                 if let Some(after) = self.timeline.events.get(self.next + 1)
                     && event.start < begin + self.work
-                    && after.start + self.turn >= end
+                    && after.start + self.pass_start >= end
                 {
                     delays.add(event.length);
                     begin = end;
@@ -168,22 +168,22 @@ impl<'a> Walk<'a> {
 
     /// Finds the detours that are in progress at `begin`, and the first one after.
     fn start(&mut self, begin: u64) {
-        let (turn, at) = (begin / self.timeline.length * self.timeline.length, begin % self.timeline.length);
+        let (pass_start, at) = (begin / self.timeline.length * self.timeline.length, begin % self.timeline.length);
         self.in_progress.clear();
         for (cpu, lane) in self.timeline.lanes.iter().enumerate() {
             if let Some(end) = lane.in_progress(at) {
-                self.in_progress.push((turn + end, cpu as u32));
+                self.in_progress.push((pass_start + end, cpu as u32));
             }
         }
-        self.turn = turn;
+        self.pass_start = pass_start;
         self.next = self.timeline.events.partition_point(|event| event.start < at);
         if self.next == self.timeline.events.len() {
             self.next = 0;
-            self.turn += self.timeline.length;
+            self.pass_start += self.timeline.length;
         }
     }
 
-    /// Replays one phase and returns its end.
+    /// Replays one phase and repasses its end.
     fn phase(&mut self, begin: u64) -> u64 {
         self.stamp += 1;
         let ready = begin + self.work;

@@ -1,11 +1,8 @@
 //! The upper tail of a law of delays: where it begins, which law fits it, and how uncertain the fit is.
 //!
 //! Excesses over a high threshold follow nearly a generalised Pareto law with a shape ξ and a scale σ (Pickands 1975):
-//! P(excess > y) = (1 + ξ y/σ)^(−1/ξ). The fit is Bayesian. With b = ξ/σ and s(b) = mean of ln(1 + b y), the likelihood
-//! of k excesses factors: r = s(b)/ξ has a gamma law given b, and the law of b has one dimension, for which a grid is
-//! enough. Draws of (ξ, σ) therefore need neither a search nor a second sample. *Rejected:* probability-weighted
-//! moments with a parametric bootstrap, the intervals of which are too narrow for heavy tails and which cost a fit per
-//! draw.
+//! P(excess > y) = (1 + ξ y/σ)^(−1/ξ). The fit is Bayesian (`posterior`). *Rejected:* probability-weighted moments with a
+//! parametric bootstrap, the intervals of which are too narrow for heavy tails and which cost a fit per draw.
 //!
 //! Noise often has several sources, and the largest excesses can come from one of them only. Therefore:
 //!
@@ -18,10 +15,11 @@
 
 use random::Random;
 
-use crate::cluster::{Ladder, TIES, cluster};
-use crate::draws::gamma;
-use crate::levels::{Levels, Observation};
+use crate::cluster::{Ladder, cluster};
+use crate::excesses::Excesses;
+use crate::levels::Levels;
 use crate::pareto::Pareto;
+use crate::posterior::Posterior;
 
 /// Largest number of observations in a fit.
 const MOST: f64 = 1000.0;
@@ -36,21 +34,12 @@ pub const HEAVIEST: f64 = 0.53;
 const POOREST_FIT: f64 = 1.6;
 /// The same for excesses that are spread over gaps: lumps remain, and the fit need not be as good.
 const POOREST_SPREAD: f64 = 20.0;
-/// Part of the range that is in gaps, if delays lie in lumps.
-const LUMPS: f64 = 0.5;
 /// If a fit is too heavy, the tail can be the lower end of a rarer source with a lighter one. Fits of up to this many
 /// times fewer observations are then tried.
 const SECOND_LOOK: f64 = 16.0;
 /// They are accepted if their shape is so many standard deviations smaller than the first, and at most the second number.
 const DOUBT: f64 = 2.7;
 const LIGHT: f64 = 0.4;
-/// Pieces of a spread excess.
-const PIECES: usize = 8;
-/// Excesses that are not grouped for the likelihood, and the number in each group of the others.
-const UNGROUPED: usize = 100;
-const OF_GROUP: usize = 8;
-/// Standard deviation of the prior law of the shape, around 0.1.
-const PRIOR: f64 = 0.5;
 
 /// The fitted tail.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,7 +95,7 @@ impl Tail {
         let mut heavy: Option<(f64, f64)> = None;
         while wanted >= heavy.map_or(FEWEST, |heavy| heavy.0 / SECOND_LOOK).max(FEWEST) {
             let excesses = Excesses::new(&largest, wanted);
-            if let Some((posterior, excesses)) = excesses.clone().fit().or_else(|| excesses.spread()?.fit()) {
+            if let Some((posterior, excesses)) = fit(excesses.clone()).or_else(|| fit(excesses.spread()?)) {
                 let shape = posterior.best.shape;
                 let limit = heavy.map_or(HEAVIEST, |(count, first)| {
                     let deviation = (1.0 + first) * (1.0 / excesses.count - 1.0 / count).sqrt();
@@ -132,199 +121,19 @@ impl Tail {
     }
 }
 
-/// The excesses over a threshold.
-#[derive(Clone)]
-struct Excesses {
-    levels: usize,
-    threshold: f64,
-    count: f64,
-    /// Width over which each excess is spread.
-    gap: f64,
-    /// Excesses, descending, each with its part of the probability.
-    parts: Vec<(f64, f64)>,
-    /// The same, the smaller ones in groups with their mean.
-    grouped: Vec<(f64, f64)>,
-}
-
-impl Excesses {
-    /// Takes the largest delays up to the one at which `wanted` observations are reached. The next delay is the
-    /// threshold. Delays that are equal to it are not in the tail.
-    fn new(largest: &[Observation], wanted: f64) -> Excesses {
-        let mut count = 0.0;
-        let reached = largest.iter().position(|one| {
-            count += one.count;
-            count > wanted * (1.0 + 1e-9)
-        });
-        let threshold = largest[reached.unwrap_or(largest.len() - 1)].value;
-        let above = &largest[..largest.partition_point(|one| one.value > threshold)];
-        let count = above.iter().map(|one| one.count).sum();
-        let mass: f64 = above.iter().map(|one| one.mass).sum();
-        let parts = above.iter().map(|one| (one.value - threshold, one.mass / mass)).collect();
-        Excesses::of_parts(above.last().map_or(0, |one| one.levels), threshold, count, parts)
+/// Returns the law of the parameters, if there are enough excesses and the best law is near them. Spread excesses are still
+/// steps. If they are far from the best law, they count as fewer observations.
+fn fit(excesses: Excesses) -> Option<(Posterior, Excesses)> {
+    if excesses.count < FEWEST {
+        return None;
     }
-
-    fn of_parts(levels: usize, threshold: f64, count: f64, parts: Vec<(f64, f64)>) -> Excesses {
-        let singles = parts.len().min(UNGROUPED);
-        let mut grouped = parts[..singles].to_vec();
-        grouped.extend(parts[singles..].chunks(OF_GROUP).map(|group| {
-            let part: f64 = group.iter().map(|(_, part)| part).sum();
-            (group.iter().map(|(y, part)| y * part).sum::<f64>() / part, part)
-        }));
-        Excesses { levels, threshold, count, gap: 0.0, parts, grouped }
+    let posterior = Posterior::new(&excesses, excesses.count);
+    let distance = excesses.distance(posterior.best);
+    if distance <= POOREST_FIT {
+        return Some((posterior, excesses));
     }
-
-    /// Spreads each excess over the width of the largest gap. None if the excesses do not lie in lumps.
-    fn spread(&self) -> Option<Excesses> {
-        let gap = self.gap_between_lumps()?;
-        let pieces = |(y, part): &(f64, f64)| {
-            let (y, part) = (*y, part / PIECES as f64);
-            (0..PIECES).map(move |at| (y + gap * (1.0 - (at as f64 + 0.5) / PIECES as f64), part))
-        };
-        let mut parts: Vec<(f64, f64)> = self.parts.iter().flat_map(pieces).collect();
-        parts.sort_unstable_by(|one, two| two.0.total_cmp(&one.0));
-        Some(Excesses { gap, ..Excesses::of_parts(self.levels, self.threshold - gap / 2.0, self.count, parts) })
-    }
-
-    /// Returns the largest gap, if the excesses lie in lumps: gaps of at least half its size are most of the range, and
-    /// several observations are between each two of them. The very largest excesses are not considered, because gaps
-    /// between those of a smooth law are wide, too.
-    fn gap_between_lumps(&self) -> Option<f64> {
-        let mut count = 0.0;
-        let first = self.parts.iter().position(|(_, part)| {
-            count += part * self.count;
-            count >= TIES
-        })?;
-        let below = |at: usize| self.parts.get(at + 1).map_or(0.0, |part| part.0);
-        let gap = |at: usize| self.parts[at].0 - below(at);
-        let largest = (first..self.parts.len()).map(gap).fold(0.0, f64::max);
-        let (mut wide, mut lump) = (0.0, TIES);
-        for at in 0..self.parts.len() {
-            if at > first {
-                lump += self.parts[at].1 * self.count;
-            }
-            if gap(at) >= largest / 2.0 {
-                if lump < TIES {
-                    return None;
-                }
-                wide += gap(at);
-                lump = if at < first { TIES } else { 0.0 };
-            }
-        }
-        let range = self.parts[0].0;
-        (largest > 0.0 && largest <= 0.7 * range && wide >= LUMPS * range).then_some(largest)
-    }
-
-    /// Returns the law of the parameters, if there are enough excesses and the best law is near them. Spread excesses are
-    /// still steps. If they are far from the best law, they count as fewer observations.
-    fn fit(self) -> Option<(Posterior, Excesses)> {
-        if self.count < FEWEST {
-            return None;
-        }
-        let posterior = Posterior::new(&self, self.count);
-        let distance = self.distance(posterior.best);
-        if distance <= POOREST_FIT {
-            return Some((posterior, self));
-        }
-        let is_near = self.gap > 0.0 && distance <= POOREST_SPREAD;
-        is_near.then(|| (Posterior::new(&self, (self.count * POOREST_FIT / distance).max(FEWEST)), self))
-    }
-
-    /// Returns the mean of ln(1 + b y).
-    fn mean_log(&self, b: f64) -> f64 {
-        self.grouped.iter().map(|(y, part)| part * (b * y).ln_1p()).sum()
-    }
-
-    /// Returns the statistic of Anderson and Darling: k ∫ (F_k − F)² / (F (1 − F)) dF, where F_k is the law of the
-    /// excesses and F the fitted one.
-    fn distance(&self, law: Pareto) -> f64 {
-        let b = law.shape / law.scale;
-        let survival = |y: f64| ((b * y).max(-1.0 + 1e-12).ln_1p() / -law.shape).exp().clamp(1e-12, 1.0 - 1e-12);
-        let piece = |share: f64, from: f64, to: f64| {
-            let rest = 1.0 - share;
-            share * share * (to / from).ln() - rest * rest * ((1.0 - to) / (1.0 - from)).ln() - (to - from)
-        };
-        let (mut sum, mut share, mut from) = (0.0, 0.0, 1e-12);
-        for (y, part) in &self.parts {
-            let to = survival(*y).max(from);
-            sum += piece(share, from, to);
-            share += part;
-            from = to;
-        }
-        self.count * (sum + piece(1.0, from, 1.0 - 1e-12))
-    }
-}
-
-/// The law of the parameters after the sample.
-struct Posterior {
-    /// Grid over b, with s(b) and the cumulated probability.
-    grid: Vec<(f64, f64, f64)>,
-    count: f64,
-    best: Pareto,
-}
-
-/// Points of the grid, first over all shapes, then where the likelihood is not negligible.
-const COARSE: usize = 34;
-const FINE: usize = 32;
-
-impl Posterior {
-    /// Computes the law for excesses that count as `k` observations.
-    fn new(excesses: &Excesses, k: f64) -> Posterior {
-        let largest = excesses.parts[0].0;
-        // b > −1/largest; with ln(1 + b largest) the domain has no end.
-        let at = |a: f64| {
-            let b = if a.abs() < 1e-4 { 1e-4 } else { a.exp_m1() } / largest;
-            let s = excesses.mean_log(b);
-            let prior = -0.5 * ((s - 0.1) / PRIOR).powi(2);
-            let ln = if s > -1.0 { k * ((b / s).ln() - s) + (s / b).abs().ln() + prior } else { f64::NEG_INFINITY };
-            // The density over a: db = (b + 1/largest) da.
-            (a, b, s, ln + (b + 1.0 / largest).ln())
-        };
-        let scan = |from: f64, to: f64, points: usize| {
-            let step = (to - from) / (points - 1) as f64;
-            (0..points).map(|point| at(from + step * point as f64)).collect::<Vec<_>>()
-        };
-        let highest = |points: &[(f64, f64, f64, f64)]| {
-            points.iter().enumerate().max_by(|one, two| one.1.3.total_cmp(&two.1.3)).map_or(0, |(at, _)| at)
-        };
-        let (mut from, mut to) = (-10.0, 12.0);
-        let mut points = scan(from, to, COARSE);
-        // Twice: the first range is as wide as its step.
-        for _ in 0..2 {
-            let best = points[highest(&points)].3;
-            let near = |point: &(f64, f64, f64, f64)| point.3 > best - 12.0;
-            let first = points.iter().position(near).unwrap_or(0).saturating_sub(1);
-            let last = points.iter().rposition(near).map_or(0, |at| (at + 1).min(points.len() - 1));
-            (from, to) = (points[first].0, points[last].0);
-            points = scan(from, to, FINE);
-        }
-        let best = points[highest(&points)];
-        let mut sum = 0.0;
-        let grid = points
-            .iter()
-            .map(|(_, b, s, ln)| {
-                sum += (ln - best.3).exp();
-                (*b, *s, sum)
-            })
-            .collect();
-        Posterior { grid, count: k, best: Pareto { shape: best.2, scale: best.2 / best.1 } }
-    }
-
-    fn draw(&self, random: &mut Random) -> Pareto {
-        let total = self.grid[self.grid.len() - 1].2;
-        let wanted = random.unit() * total;
-        let at = self.grid.partition_point(|point| point.2 < wanted).min(self.grid.len() - 1);
-        // Between two points, in proportion.
-        let (b, s) = if at == 0 {
-            (self.grid[0].0, self.grid[0].1)
-        } else {
-            let (one, two) = (self.grid[at - 1], self.grid[at]);
-            let part = (wanted - one.2) / (two.2 - one.2);
-            (one.0 + part * (two.0 - one.0), one.1 + part * (two.1 - one.1))
-        };
-        let r = gamma((self.count - 1.0).max(1.0), random) / self.count;
-        let shape = s / r;
-        Pareto { shape: shape.min(0.95), scale: shape / b }
-    }
+    let is_near = excesses.gap > 0.0 && distance <= POOREST_SPREAD;
+    is_near.then(|| (Posterior::new(&excesses, (excesses.count * POOREST_FIT / distance).max(FEWEST)), excesses))
 }
 
 #[cfg(test)]
@@ -338,33 +147,6 @@ mod tests {
 
     fn fitted(values: &[f64], seed: u64) -> Tail {
         Tail::new(&Levels::of_delays(values, 0, 1.0), 300, &mut Random::new(seed))
-    }
-
-    /// The mean of the draws is near the truth, and their spread is the one of maximum likelihood: (1 + ξ)/√k.
-    #[test]
-    fn the_draws_surround_the_true_parameters() {
-        for shape in [-0.3, 0.0, 0.4] {
-            let law = Pareto { shape, scale: 7.0 };
-            let (mut of_means, mut spread, mut covered) = (0.0, 0.0, 0);
-            for seed in 0..60 {
-                let mut random = Random::new(seed);
-                let values: Vec<f64> = (0..2000).map(|_| excess(law, &mut random)).collect();
-                let posterior = {
-                    let excesses = Excesses::new(&Levels::of_delays(&values, 0, 1.0).observations(1999.0), 1999.0);
-                    Posterior::new(&excesses, 1999.0)
-                };
-                let shapes: Vec<f64> = (0..200).map(|_| posterior.draw(&mut random).shape).collect();
-                let mean = shapes.iter().sum::<f64>() / 200.0;
-                let variance = shapes.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 200.0;
-                of_means += mean / 60.0;
-                spread += variance.sqrt() / 60.0;
-                covered += usize::from((mean - shape).abs() < 1.96 * variance.sqrt());
-            }
-            let expected = (1.0 + shape) / 2000f64.sqrt();
-            assert!((of_means - shape).abs() < 0.01, "{shape}: {of_means}");
-            assert!((spread / expected - 1.0).abs() < 0.15, "{shape}: {spread}, not {expected}");
-            assert!(covered >= 52, "{shape}: {covered} of 60");
-        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn the_worst_cause_depends_on_the_scale() {
     let (small, large) = (without(1), without(512));
     assert_eq!(small.iter().map(|cause| cause.cause).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(large.iter().map(|cause| cause.cause).collect::<Vec<_>>(), [1, 0, 2]);
-    let seen: Vec<(u64, bool)> = large.iter().map(|cause| (cause.seen, cause.seldom)).collect();
+    let seen: Vec<(u64, bool)> = large.iter().map(|cause| (cause.times, cause.seldom)).collect();
     assert_eq!(seen[0], (200, false));
     assert_eq!(seen[2], (3, true));
     let slowdown = |cause: usize| large[cause].scales[0].estimate.unwrap().value;
