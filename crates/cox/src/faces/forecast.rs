@@ -53,7 +53,7 @@ pub fn document(
             .iter()
             .map(|without| doc::Without {
                 cause: causes.get(usize::from(without.cause)).cloned().unwrap_or_default(),
-                times: without.seen,
+                times: without.times,
                 seldom: without.seldom,
                 scales: slowdowns(&without.scales),
             })
