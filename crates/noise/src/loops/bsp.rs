@@ -114,9 +114,9 @@ mod tests {
     fn all_threads_do_the_same_number_of_steps() {
         let (meeting, stop) = (Meeting::new(2), AtomicBool::new(false));
         let begin = ticks();
-        let window = Window { begin, end: begin + 20_000_000, threshold: 1_000 };
+        let window = Window { begin, end: begin + 400_000_000, threshold: 1_000 };
         let one =
-            |leads| measure(window, Worker::new(Work::Integer, 100_000), Rings::new(100_000), &meeting, leads, &stop);
+            |leads| measure(window, Worker::new(Work::Integer, 100_000), Rings::new(10_000), &meeting, leads, &stop);
         let (a, b) = std::thread::scope(|scope| {
             let other = scope.spawn(|| one(false));
             (one(true), other.join().unwrap())
