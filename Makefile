@@ -289,7 +289,7 @@ fuzz: packages
 
 # Time for each parser, seconds.
 SECONDS ?= 60
-PARSERS ?= perf session broker journal report elf code proc
+PARSERS ?= perf session broker journal report elf code proc netgauge hlog
 GUIDED := target/fuzz-guided
 
 # libFuzzer gives each parser inputs for SECONDS, and keeps those that reach new code in GUIDED/corpus, where the next run begins. An input that

@@ -9,6 +9,7 @@ mod json;
 mod kuhn;
 mod memory;
 mod named;
+mod noise;
 mod overhead;
 mod pack;
 mod page;
@@ -63,6 +64,8 @@ enum Verb {
     Wake(runtimes::wake::Options),
     /// What giving up the CPU costs user-level processes, compared with processes, threads and the bare switch
     Ulp(ulp::Options),
+    /// Whether the causes of cox noise are complete and true, what they cost, and how its loop compares with oslat's
+    Noise(noise::Options),
     /// Whether the advice of cox run holds: foreign programs in many situations, with every step followed and measured
     Verdicts(verdicts::Options),
     /// Guardian of `pack palm`: undoes the changes of `pack palm` if that process is killed
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),
         Verb::Ulp(options) => Interrupt::catch().and_then(|interrupt| ulp::ulp(&options, &interrupt)),
+        Verb::Noise(options) => Interrupt::catch().and_then(|interrupt| noise::noise(&options, &interrupt)),
         Verb::Switches { count, rounds } => ulp::bare::bare(count, rounds),
         Verb::Spawns { count, program } => ulp::lives::spawns(count, &program),
         Verb::Hold(options) => overhead::hold(&options),

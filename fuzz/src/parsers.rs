@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use arch::frame::UNWOUND;
 use arch::wait_loop::{Callee, WaitLoops};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use broker::protocol::{self, Request};
 use machine::process::Task;
 use machine::{CpuSet, Root};
@@ -14,6 +16,7 @@ use perfdata::Threads;
 use symbols::elf::{Dynamic, Image, UnwindTable};
 use tempfile::TempDir;
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
+use trace::hlog::Log;
 use trace::paraver::Files;
 use trace::recording::Thread;
 use trace::sorter::Sorter;
@@ -39,6 +42,8 @@ pub const PARSERS: &[Parser] = &[
     Parser { name: "elf", read: elf, seeds: elf_seeds },
     Parser { name: "code", read: code, seeds: code_seeds },
     Parser { name: "proc", read: proc, seeds: proc_seeds },
+    Parser { name: "netgauge", read: netgauge, seeds: netgauge_seeds },
+    Parser { name: "hlog", read: hlog, seeds: hlog_seeds },
 ];
 
 /// Reads perf's files in all modes, and the text of `perf script`.
@@ -201,6 +206,51 @@ fn proc_seeds() -> Vec<Vec<u8>> {
     let own = names.iter().filter_map(|name| fs::read(format!("/proc/self/{name}")).ok());
     own.chain([b"0-3,8,10-11".to_vec()]).collect()
 }
+
+/// Reads a noise trace. What is written from it is read as the same.
+fn netgauge(input: &[u8]) {
+    let Ok(trace) = trace::netgauge::read(input) else { return };
+    let mut bytes = Vec::new();
+    trace::netgauge::write(&mut bytes, trace.detours.iter().copied(), &trace.facts).unwrap();
+    match trace::netgauge::read(&bytes[..]) {
+        Ok(again) => assert_eq!(again.detours, trace.detours),
+        // All detours were shorter than a nanosecond.
+        Err(_) => assert!(trace.detours.is_empty() && trace.facts.period_ns.is_none()),
+    }
+}
+
+fn netgauge_seeds() -> Vec<Vec<u8>> {
+    let names = ["netgauge.txt", "cox.netgauge.txt"];
+    names.map(|name| fs::read(format!("{TRACES}/{name}")).unwrap()).to_vec()
+}
+
+/// Reads an interval log, and reads the input as the histogram of an interval. What is written from them is read as the same.
+fn hlog(input: &[u8]) {
+    let line = format!("0.000,1.000,0.000,{}", BASE64.encode(input));
+    for mut log in [input, line.as_bytes()].into_iter().flat_map(trace::hlog::read) {
+        log.intervals.sort_by_key(|interval| interval.start_ms);
+        let written = |log: &Log| {
+            let mut bytes = Vec::new();
+            trace::hlog::write(&mut bytes, &log.head, &log.intervals).ok().map(|()| bytes)
+        };
+        // Durations of more than 2^63 ns cannot be written, and the first time they are rounded to three digits.
+        let Some(bytes) = written(&log) else { continue };
+        let rounded = trace::hlog::read(&bytes[..]).unwrap();
+        assert_eq!(rounded.intervals.len(), log.intervals.len());
+        assert_eq!(trace::hlog::read(&written(&rounded).unwrap()[..]).unwrap(), rounded);
+    }
+}
+
+fn hlog_seeds() -> Vec<Vec<u8>> {
+    let logs = ["jhiccup.hlog", "cox.hlog"].map(|name| fs::read(format!("{TRACES}/{name}")).unwrap());
+    // An uncompressed histogram, which libFuzzer can change: cookie, length of the counts, 0, digits, lowest and highest value, 1.0, counts.
+    let numbers = [0x1c84_9313u32, 6, 0, 3].iter().flat_map(|number| number.to_be_bytes());
+    let histogram = numbers.chain(1u64.to_be_bytes()).chain((1u64 << 40).to_be_bytes()).chain(1f64.to_be_bytes());
+    logs.into_iter().chain([histogram.chain([2, 7, 0, 4, 0x80, 1]).collect()]).collect()
+}
+
+/// Folder of the stored noise traces.
+const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/trace/tests/data");
 
 /// Returns the contents of the files in a folder. The path is relative to this package.
 fn files_in(folder: &str) -> Vec<Vec<u8>> {

@@ -139,6 +139,7 @@ pub const ROOMS: &[Room] = &[
         pure: true,
     },
     Room { name: "compare", floor: "rules", uses: these(&["random"], &[]), pure: true },
+    Room { name: "forecast", floor: "rules", uses: these(&["random"], &[]), pure: true },
     Room {
         name: "interference",
         floor: "rules",

@@ -65,6 +65,7 @@ pub fn hold(options: &Options) -> Result<u8> {
         clocks: wants(Part::Observe).then(|| settings.clone()),
         snapshots: wants(Part::Pack).then_some(Snapshots { children: true }),
         overlap: wants(Part::Overlap),
+        noise: None,
         owner: None,
     });
     let mut umt = wants(Part::Overlap).then(|| Umt::new(None)).transpose()?;

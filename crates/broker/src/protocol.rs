@@ -12,7 +12,7 @@ use std::io;
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
-use watch::noise::tracepoints;
+use watch::noise::TRACEPOINTS;
 use wire::latency::{BUCKETS, Scope};
 use wire::noise::{Event, Named, count};
 use wire::umt::{BELLS, KernelPage, ProgramPage};
@@ -131,7 +131,7 @@ pub struct WantedNoise {
     pub ring_bytes: u32,
     /// The time of one page fault in this many is measured, on every CPU. `None`: of each fault of threads that are named one by one.
     pub fault_period: Option<u32>,
-    /// Tracepoints that are left out: a bit for each of [`watch::noise::tracepoints`], in their order.
+    /// Tracepoints that are left out: a bit for each of [`watch::noise::TRACEPOINTS`], in their order.
     pub without: u64,
 }
 
@@ -295,13 +295,13 @@ pub struct NoiseState {
 #[must_use]
 pub fn bits_of(names: &[impl AsRef<str>]) -> u64 {
     let is_named = |tracepoint: &str| names.iter().any(|name| name.as_ref() == tracepoint);
-    tracepoints().enumerate().fold(0, |bits, (at, tracepoint)| bits | u64::from(is_named(tracepoint)) << at)
+    (0..).zip(TRACEPOINTS).fold(0, |bits, (at, tracepoint)| bits | u64::from(is_named(tracepoint)) << at)
 }
 
 /// Returns the tracepoints with these bits.
 #[must_use]
 pub fn tracepoints_of(bits: u64) -> Vec<&'static str> {
-    tracepoints().enumerate().filter(|(at, _)| bits >> at & 1 != 0).map(|(_, tracepoint)| tracepoint).collect()
+    (0..).zip(TRACEPOINTS).filter(|(at, _)| bits >> at & 1 != 0).map(|(_, tracepoint)| tracepoint).collect()
 }
 
 /// Figures of a record that are not arrays.
@@ -626,10 +626,10 @@ mod tests {
 
     #[test]
     fn tracepoints_are_bits() {
-        assert!(tracepoints().count() <= 64);
+        assert!(TRACEPOINTS.len() <= 64);
         let names = ["softirq_entry", "local_timer_entry", "no tracepoint"];
         assert_eq!(tracepoints_of(bits_of(&names)), ["local_timer_entry", "softirq_entry"]);
-        assert_eq!(bits_of(&tracepoints_of(u64::MAX)).count_ones() as usize, tracepoints().count());
+        assert_eq!(bits_of(&tracepoints_of(u64::MAX)).count_ones() as usize, TRACEPOINTS.len());
     }
 
     #[test]

@@ -16,10 +16,12 @@ mod advise;
 mod check;
 mod compare;
 mod cpus;
+mod forecast;
+mod noise;
 mod report;
 mod simulate;
+mod times;
 mod traces;
-mod noise;
 mod ulp;
 
 use std::ffi::OsString;
@@ -33,10 +35,12 @@ pub use advise::Advise;
 pub use check::Check;
 pub use compare::Compare;
 pub use cpus::Cpus;
+pub use forecast::Forecast;
+pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
+use times::{duration, period};
 pub use traces::{Room, Traces};
-pub use noise::{LoopChoice, Noise, WorkChoice};
 pub use ulp::{Ulp, UlpVerb};
 
 /// Name of the argument for the program and its arguments. Commands that run a program have this argument; other
@@ -119,6 +123,8 @@ pub enum SchemaOf {
     Compare,
     /// `cox noise --json`
     Noise,
+    /// `cox noise forecast --json`
+    NoiseForecast,
     /// `cox ulp --json`
     Ulp,
 }
@@ -365,40 +371,6 @@ pub fn name_of(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Parses a scheduling period, from 20 us to 1 s.
-fn period(text: &str) -> Result<Duration, String> {
-    let length = match text.strip_suffix("us") {
-        Some(number) => {
-            let us: f64 = number.parse().map_err(|_| "not a number; use the form 500us or 0.5ms".to_owned())?;
-            Duration::try_from_secs_f64(us / 1e6).map_err(|error| error.to_string())?
-        }
-        None => duration(text)?,
-    };
-    if (Duration::from_micros(20)..=Duration::from_secs(1)).contains(&length) {
-        Ok(length)
-    } else {
-        Err("a scheduling period must be from 20us to 1s".to_owned())
-    }
-}
-
-/// Parses a time: `10s`, `500ms`, `2m`, `1h`, or plain seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let scale = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit '{unit}'; use ms, s, m or h")),
-    };
-    let seconds = number.parse::<f64>().map_err(|_| "not a number; use the form 10s or 500ms".to_owned())? * scale;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|length| !length.is_zero())
-        .ok_or_else(|| "must be more than 0 and not too large".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -408,16 +380,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations() {
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
-        for bad in ["", "s", "-1s", "0s", "10 parsecs", "1e400s", "1..2s"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -24,7 +24,7 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use cli::{PackVerb, UlpVerb, Verb};
+use cli::{NoiseVerb, PackVerb, UlpVerb, Verb};
 use exit::FAILED;
 use outputs::diagnostics::{chain, say};
 use usage::Refused;
@@ -49,7 +49,10 @@ fn main() -> ExitCode {
             Some(PackVerb::Set(wanted)) => verbs::pack::set(wanted),
             None => verbs::pack::pack(&options),
         },
-        Verb::Noise(options) => verbs::noise::noise(&options),
+        Verb::Noise(options) => match &options.what {
+            Some(NoiseVerb::Forecast(wanted)) => verbs::forecast::forecast(wanted),
+            None => verbs::noise::noise(&options),
+        },
         Verb::Ulp(options) => match &options.what {
             Some(UlpVerb::Ps) => verbs::ulp_ps::ps(),
             None => verbs::ulp::ulp(&options),

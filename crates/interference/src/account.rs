@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ledger::latency::Histogram;
 
 use crate::cause::CauseId;
-use crate::intervals::Interval;
+use crate::interval::Interval;
 
 /// What one cause took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,11 @@ impl Account {
     /// Returns the sums of a thread by cause, the largest time first.
     #[must_use]
     pub fn of_thread(&self, tid: u32) -> Vec<(CauseId, &Sum)> {
-        let mut sums: Vec<_> =
-            self.sums.range((tid, CauseId(0))..=(tid, CauseId(u32::MAX))).map(|((_, cause), sum)| (*cause, sum)).collect();
+        let mut sums: Vec<_> = self
+            .sums
+            .range((tid, CauseId(0))..=(tid, CauseId(u32::MAX)))
+            .map(|((_, cause), sum)| (*cause, sum))
+            .collect();
         sums.sort_by_key(|(cause, sum)| (std::cmp::Reverse(sum.inside_ns), *cause));
         sums
     }

@@ -30,16 +30,16 @@ pub struct Compared {
     /// The kernel's count.
     pub kernel: u64,
     /// The count of the BPF programs; `None`: no tracepoint reports this source.
-    pub seen: Option<u64>,
+    pub events: Option<u64>,
 }
 
 impl Compared {
     /// Returns whether the counts agree. A source without a tracepoint agrees if it did nothing.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        let seen = self.seen.unwrap_or(0);
-        let difference = self.kernel.abs_diff(seen);
-        difference <= if self.seen.is_some() { SLACK } else { 0 } || (difference as f64) <= self.kernel as f64 * SHARE
+        let events = self.events.unwrap_or(0);
+        let difference = self.kernel.abs_diff(events);
+        difference <= if self.events.is_some() { SLACK } else { 0 } || (difference as f64) <= self.kernel as f64 * SHARE
     }
 }
 
@@ -63,13 +63,13 @@ fn vectors(row: &str) -> Option<&'static [Vector]> {
 /// `RTR` retries of reading a register; `ERR` and `MIS` are of the whole machine.
 const PARTS: [&str; 6] = ["TLB", "PMI", "MCP", "RTR", "ERR", "MIS"];
 
-/// Compares the counters of /proc/interrupts on one CPU. `seen` has the numbers of the BPF programs, by `wire::noise::count`. `attached` says whether
+/// Compares the counters of /proc/interrupts on one CPU. `events` has the counts of the BPF programs, by `wire::noise::count`. `attached` says whether
 /// the tracepoint with this name reports.
 #[must_use]
-pub fn interrupts(kernel: &[Counter], seen: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
-    let of = |index: usize| seen.get(index).copied().unwrap_or(0);
+pub fn interrupts(kernel: &[Counter], events: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
+    let of = |index: usize| events.get(index).copied().unwrap_or(0);
     let compared = |counter: &Counter| {
-        let seen = if let Ok(number) = counter.name.parse::<usize>() {
+        let events = if let Ok(number) = counter.name.parse::<usize>() {
             let index = count::IRQS + number;
             (index < count::ALL && attached("irq_handler_entry")).then(|| of(index) / counter.handlers.max(1))
         } else if counter.name == "NMI" {
@@ -80,20 +80,19 @@ pub fn interrupts(kernel: &[Counter], seen: &[u64], attached: &dyn Fn(&str) -> b
             let counts: Vec<u64> = vectors.map(|vector| of(count::VECTORS + *vector as usize)).collect();
             (!counts.is_empty()).then(|| counts.iter().sum())
         };
-        Some(Compared { name: counter.name.clone(), kernel: counter.count, seen })
+        Some(Compared { name: counter.name.clone(), kernel: counter.count, events })
     };
-    let unseen =
-        |counter: &Counter| Compared { name: counter.name.clone(), kernel: counter.count, seen: None };
+    let unseen = |counter: &Counter| Compared { name: counter.name.clone(), kernel: counter.count, events: None };
     let rows = kernel.iter().filter(|counter| !PARTS.contains(&counter.name.as_str()));
     rows.map(|counter| compared(counter).unwrap_or_else(|| unseen(counter))).collect()
 }
 
 /// Compares the counters of /proc/softirqs on one CPU, in the order of the softirqs' numbers.
 #[must_use]
-pub fn softirqs(kernel: &[Counter], seen: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
+pub fn softirqs(kernel: &[Counter], events: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
     let compared = |(number, counter): (usize, &Counter)| {
-        let seen = attached("softirq_entry").then(|| seen.get(count::SOFTIRQS + number).copied().unwrap_or(0));
-        Compared { name: counter.name.clone(), kernel: counter.count, seen }
+        let events = attached("softirq_entry").then(|| events.get(count::SOFTIRQS + number).copied().unwrap_or(0));
+        Compared { name: counter.name.clone(), kernel: counter.count, events }
     };
     kernel.iter().enumerate().map(compared).collect()
 }
@@ -120,7 +119,7 @@ pub fn entry(vector: Vector) -> &'static str {
 #[must_use]
 pub fn not_seen(compared: &[Compared]) -> Vec<String> {
     let mut rows: Vec<&Compared> = compared.iter().filter(|row| !row.agrees()).collect();
-    let missing = |row: &Compared| row.kernel.abs_diff(row.seen.unwrap_or(0));
+    let missing = |row: &Compared| row.kernel.abs_diff(row.events.unwrap_or(0));
     rows.sort_by_key(|row| std::cmp::Reverse(missing(row)));
     rows.iter().map(|row| format!("{} × {}", missing(row), row.name)).collect()
 }
@@ -133,20 +132,22 @@ mod tests {
         Counter { name: name.to_owned(), count, handlers: 1 }
     }
 
-    fn seen(counts: &[(usize, u64)]) -> Vec<u64> {
+    fn events(counts: &[(usize, u64)]) -> Vec<u64> {
         let mut all = vec![0; count::ALL];
         counts.iter().for_each(|(at, n)| all[*at] = *n);
         all
     }
 
     fn compared(kernel: &[Counter], counts: &[(usize, u64)]) -> Vec<Compared> {
-        interrupts(kernel, &seen(counts), &|_| true)
+        interrupts(kernel, &events(counts), &|_| true)
     }
 
     #[test]
     fn counts_agree_within_three_or_half_a_per_cent() {
         let timer = count::VECTORS + Vector::LocalTimer as usize;
-        for (kernel, ours, agrees) in [(250, 250, true), (250, 247, true), (250, 246, false), (10_000, 9_950, true), (10_000, 9_949, false)] {
+        for (kernel, ours, agrees) in
+            [(250, 250, true), (250, 247, true), (250, 246, false), (10_000, 9_950, true), (10_000, 9_949, false)]
+        {
             let row = &compared(&[counter("LOC", kernel)], &[(timer, ours)])[0];
             assert_eq!(row.agrees(), agrees, "{row:?}");
         }
@@ -172,15 +173,16 @@ mod tests {
     #[test]
     fn what_is_left_out_is_not_seen() {
         let timer = count::VECTORS + Vector::LocalTimer as usize;
-        let rows = interrupts(&[counter("LOC", 250)], &seen(&[(timer, 0)]), &|name| name != "local_timer_entry");
+        let rows = interrupts(&[counter("LOC", 250)], &events(&[(timer, 0)]), &|name| name != "local_timer_entry");
         assert_eq!(not_seen(&rows), ["250 × LOC"]);
-        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 9)], &seen(&[]), &|name| name != "softirq_entry");
+        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 9)], &events(&[]), &|name| name != "softirq_entry");
         assert_eq!(not_seen(&rows), ["9 × TIMER"]);
     }
 
     #[test]
     fn softirqs_are_compared_by_their_number() {
-        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 90)], &seen(&[(count::SOFTIRQS + 1, 90)]), &|_| true);
+        let rows =
+            softirqs(&[counter("HI", 0), counter("TIMER", 90)], &events(&[(count::SOFTIRQS + 1, 90)]), &|_| true);
         assert!(rows.iter().all(Compared::agrees), "{rows:?}");
     }
 

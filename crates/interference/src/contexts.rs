@@ -6,7 +6,7 @@
 use wire::noise::{Vector, edge, kind};
 
 use crate::cause::Cause;
-use crate::intervals::Span;
+use crate::interval::Span;
 
 /// What a CPU executes at the moment on top of a thread, the innermost context last.
 #[derive(Debug, Default)]

@@ -69,7 +69,9 @@ fn is_tick(function: &str) -> bool {
 /// What another CPU wanted, by the function that it had called here.
 fn call(function: &str) -> String {
     match function {
-        "flush_tlb_func" | "flush_tlb_func_remote" | "do_flush_tlb_all" | "do_kernel_range_flush" => "TLB flush".to_owned(),
+        "flush_tlb_func" | "flush_tlb_func_remote" | "do_flush_tlb_all" | "do_kernel_range_flush" => {
+            "TLB flush".to_owned()
+        }
         "ipi_mb" | "ipi_sync_core" | "ipi_rseq" => "membarrier".to_owned(),
         "do_sync_core" => "kernel code was patched".to_owned(),
         other => other.to_owned(),
@@ -111,7 +113,9 @@ pub fn class(cause: &Cause, names: &dyn Names) -> &'static str {
         Cause::Irq(_) => "device",
         Cause::Softirq(_) => "softirq",
         Cause::Call { .. } | Cause::Reschedule { .. } => "ipi",
-        Cause::Vector(Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule | Vector::PlatformIpi) => "ipi",
+        Cause::Vector(Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule | Vector::PlatformIpi) => {
+            "ipi"
+        }
         Cause::Vector(_) | Cause::Nmi { .. } => "other interrupt",
         Cause::Fault { .. } => "page fault",
         Cause::Thread { .. } => "thread",
@@ -129,7 +133,9 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
             "keep threads that sleep with a timer off this CPU (cgroup, taskset)".to_owned()
         }
         Cause::Timer { function: at } if function(*at) == "watchdog_timer_fn" => "kernel.watchdog_cpumask".to_owned(),
-        Cause::Timer { function: at } if function(*at).starts_with("perf_") => "end the profiler that samples this CPU".to_owned(),
+        Cause::Timer { function: at } if function(*at).starts_with("perf_") => {
+            "end the profiler that samples this CPU".to_owned()
+        }
         Cause::Irq(number) => format!("/proc/irq/{number}/smp_affinity_list"),
         Cause::Softirq(0 | 6) => return None,
         Cause::Softirq(2 | 3) => "move the network device's interrupt and its rps_cpus".to_owned(),

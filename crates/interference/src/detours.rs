@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::cause::CauseId;
-use crate::intervals::Interval;
+use crate::interval::Interval;
 
 /// A detour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,9 @@ fn charge(by_cause: &BTreeMap<CauseId, u64>, length_ns: u64) -> Finding {
     let sum_ns: u64 = by_cause.values().sum();
     let inside_ns = sum_ns.min(length_ns);
     // Intervals that only touch the detour may be longer than it together.
-    let part = |ns: u64| if sum_ns > length_ns { (u128::from(ns) * u128::from(length_ns) / u128::from(sum_ns)) as u64 } else { ns };
+    let part = |ns: u64| {
+        if sum_ns > length_ns { (u128::from(ns) * u128::from(length_ns) / u128::from(sum_ns)) as u64 } else { ns }
+    };
     let mut charged: Vec<(CauseId, u64)> = by_cause.iter().map(|(of, ns)| (*of, part(*ns))).collect();
     let rest_ns = length_ns - charged.iter().map(|(_, ns)| ns).sum::<u64>();
     charged.iter_mut().filter(|(of, _)| *of == cause).for_each(|(_, ns)| *ns += rest_ns);
@@ -79,7 +81,7 @@ fn charge(by_cause: &BTreeMap<CauseId, u64>, length_ns: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intervals::Span;
+    use crate::interval::Span;
 
     fn interval(begin_ns: u64, end_ns: u64, inside_ns: u64, cause: u32) -> Interval {
         let span = Span { begin_ns, end_ns, inside_ns, outermost: true };
@@ -120,7 +122,8 @@ mod tests {
     /// A long interval must be found although shorter ones begin later.
     #[test]
     fn every_detour_in_a_long_interval_is_caused() {
-        let intervals = [interval(0, 100_000, 90_000, 0), interval(10_000, 10_100, 100, 1), interval(20_000, 20_100, 100, 1)];
+        let intervals =
+            [interval(0, 100_000, 90_000, 0), interval(10_000, 10_100, 100, 1), interval(20_000, 20_100, 100, 1)];
         let detours: Vec<Detour> = (0..10).map(|n| detour(n * 10_000 + 5_000, 1_000)).collect();
         let found = findings(&detours, &intervals);
         assert!(found.iter().all(|finding| matches!(finding, Finding::Caused { cause: CauseId(0), .. })), "{found:?}");

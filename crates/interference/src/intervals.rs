@@ -7,36 +7,12 @@ use std::collections::HashMap;
 
 use wire::noise::{Event, Named, Vector, edge, fault, kind, switch};
 
-use crate::cause::{Cause, CauseId, Causes, Sender};
+use crate::cause::{Cause, Causes, Sender};
 use crate::contexts::{Contexts, is_context};
+use crate::faults::Faults;
+use crate::interval::{Interval, Span};
 use crate::senders::Senders;
 use crate::waits::{Charged, Waits};
-
-/// Time that a cause took from a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// The thread that lost the time.
-    pub tid: u32,
-    /// The CPU on which that happened.
-    pub cpu: u16,
-    /// Begin, end and net time.
-    pub span: Span,
-    /// What took the time.
-    pub cause: CauseId,
-}
-
-/// From when to when an interval lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Begin, ns on CLOCK_MONOTONIC.
-    pub begin_ns: u64,
-    /// End, ns on CLOCK_MONOTONIC.
-    pub end_ns: u64,
-    /// Net time, ns: without the intervals of other causes within this one.
-    pub inside_ns: u64,
-    /// Whether this interval lies in no other one.
-    pub outermost: bool,
-}
 
 /// Turns events into intervals.
 #[derive(Debug, Default)]
@@ -84,7 +60,7 @@ impl Interference {
     /// Returns how many page faults of a thread the kernel has begun to handle, up to the last one whose time is known.
     #[must_use]
     pub fn faults_of(&self, tid: u32) -> u64 {
-        self.faults.counts.get(&tid).copied().unwrap_or(0)
+        self.faults.of(tid)
     }
 
     fn context(&mut self, event: &Event) -> Option<Interval> {
@@ -117,8 +93,7 @@ impl Interference {
 
     fn fault(&mut self, event: &Event) -> Interval {
         let span = self.faults.end(event);
-        let cause =
-            Cause::Fault { in_kernel: event.edge & fault::KERNEL != 0, major: event.edge & fault::MAJOR != 0 };
+        let cause = Cause::Fault { in_kernel: event.edge & fault::KERNEL != 0, major: event.edge & fault::MAJOR != 0 };
         self.interval(event.tid, event.cpu, span, cause)
     }
 
@@ -164,49 +139,6 @@ impl Interference {
 
     fn interval(&mut self, tid: u32, cpu: u16, span: Span, cause: Cause) -> Interval {
         Interval { tid, cpu, span, cause: self.causes.number(cause) }
-    }
-}
-
-/// The net time of page faults. A fault is reported at its end, with its begin. What interrupted it, or ran instead of it while it slept, has been
-/// reported before and counts apart.
-#[derive(Debug, Default)]
-struct Faults {
-    /// For each thread: the last times that were taken from it, the latest last.
-    taken: HashMap<u32, Vec<(u64, u64)>>,
-    /// Since when a thread is not on a CPU.
-    left: HashMap<u32, u64>,
-    counts: HashMap<u32, u64>,
-}
-
-/// Number of intervals that are remembered for each thread. A fault that is interrupted more often is charged with the earliest of these times.
-const REMEMBERED: usize = 32;
-
-impl Faults {
-    fn interrupted(&mut self, tid: u32, span: Span) {
-        let taken = self.taken.entry(tid).or_default();
-        if taken.len() == REMEMBERED {
-            taken.remove(0);
-        }
-        taken.push((span.begin_ns, span.end_ns));
-    }
-
-    fn left(&mut self, tid: u32, t_ns: u64) {
-        self.left.insert(tid, t_ns);
-    }
-
-    fn came(&mut self, tid: u32, t_ns: u64) {
-        if let Some(begin_ns) = self.left.remove(&tid) {
-            self.interrupted(tid, Span { begin_ns, end_ns: t_ns, inside_ns: 0, outermost: true });
-        }
-    }
-
-    fn end(&mut self, event: &Event) -> Span {
-        let (begin_ns, end_ns) = (event.a, event.t_ns);
-        self.counts.insert(event.tid, event.b);
-        let taken = self.taken.get(&event.tid).map_or(&[][..], Vec::as_slice);
-        let within = taken.iter().map(|(from, to)| to.min(&end_ns).saturating_sub(*from.max(&begin_ns)));
-        let inside_ns = end_ns.saturating_sub(begin_ns).saturating_sub(within.sum());
-        Span { begin_ns, end_ns, inside_ns, outermost: true }
     }
 }
 

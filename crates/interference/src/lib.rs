@@ -3,8 +3,8 @@
 //!
 //! 1. [`cause`]: what can take time: an interrupt of the timer and the function that it called, a device, another CPU and the thread that sent the
 //!    interrupt, a page fault, a thread that runs instead.
-//! 2. [`intervals`]: events → intervals. [`contexts`] nests what interrupts a running thread; [`waits`] charges the time in which a preempted thread
-//!    waits to the threads that run instead; [`senders`] finds who sent an interrupt.
+//! 2. [`intervals`]: events → intervals. `contexts` nests what interrupts a running thread; `faults` measures page faults; `waits` charges the time in which a preempted thread
+//!    waits to the threads that run instead; `senders` finds who sent an interrupt.
 //! 3. [`account`]: intervals → sums by thread and cause.
 //! 4. [`detours`]: detours of a measuring loop and intervals → what caused each detour.
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
@@ -21,10 +21,13 @@ pub mod cause;
 mod contexts;
 pub mod describe;
 pub mod detours;
+mod faults;
+pub mod interval;
 pub mod intervals;
 mod senders;
 mod waits;
 
 pub use account::{Account, Sum};
 pub use cause::{Cause, CauseId, Causes, Sender};
-pub use intervals::{Interference, Interval};
+pub use interval::{Interval, Span};
+pub use intervals::Interference;

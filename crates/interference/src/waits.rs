@@ -36,7 +36,14 @@ struct Waiting {
 
 impl Waits {
     /// A switch on `cpu` from thread `out` (`None`: not known) to thread `into`. Returns what the waiting threads are charged with.
-    pub(crate) fn switch(&mut self, cpu: u16, t_ns: u64, out: Option<u32>, into: (u32, String), out_waits: bool) -> Vec<Charged> {
+    pub(crate) fn switch(
+        &mut self,
+        cpu: u16,
+        t_ns: u64,
+        out: Option<u32>,
+        into: (u32, String),
+        out_waits: bool,
+    ) -> Vec<Charged> {
         // A switch without an event may have come in between; then another thread leaves than the one that came.
         if let Some(out) = out
             && self.cpus.get(&cpu).is_none_or(|running| running.tid != out)

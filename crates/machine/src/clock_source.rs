@@ -25,7 +25,8 @@ pub fn unstable_counter(root: &Root) -> Option<String> {
         ("nonstop_tsc", "it stops when the CPU is in a deep idle state"),
     ];
     let missing = needed.into_iter().find(|(flag, _)| !has(flag));
-    missing.map(|(flag, why)| format!("the time-stamp counter is not a stable clock: {why} (no {flag} in /proc/cpuinfo)"))
+    missing
+        .map(|(flag, why)| format!("the time-stamp counter is not a stable clock: {why} (no {flag} in /proc/cpuinfo)"))
 }
 
 #[cfg(test)]

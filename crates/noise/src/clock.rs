@@ -67,8 +67,10 @@ impl Clock {
         let change_ppm = (first.ticks_per_ns() / second.ticks_per_ns() - 1.0).abs() * 1e6;
         let allowed = STEADY_PPM + first.error_ppm() + second.error_ppm();
         if change_ppm > allowed {
-            bail!("the time-stamp counter is not a stable clock: its rate has changed by {change_ppm:.0} ppm within {:.1} s",
-                (c.ns - a.ns) as f64 / 1e9);
+            bail!(
+                "the time-stamp counter is not a stable clock: its rate has changed by {change_ppm:.0} ppm within {:.1} s",
+                (c.ns - a.ns) as f64 / 1e9
+            );
         }
         Ok(())
     }

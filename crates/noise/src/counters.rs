@@ -18,7 +18,7 @@ pub struct Reading {
     /// Switches and page faults of each measuring thread.
     threads: Vec<Thread>,
     /// The counts of the BPF programs; `None` without them.
-    pub seen: Option<Counts>,
+    pub from_events: Option<Counts>,
 }
 
 /// What the kernel counted for a thread.
@@ -38,30 +38,33 @@ pub struct Growth {
     /// Rows of /proc/softirqs.
     pub softirqs: Vec<Counter>,
     /// The counts of the BPF programs; empty without them.
-    pub seen: Vec<u64>,
+    pub from_events: Vec<u64>,
     /// Time that the hypervisor gave to others, ns.
     pub steal_ns: u64,
 }
 
 impl Reading {
-    /// Reads the counters. `seen`: what the BPF programs have counted.
+    /// Reads the counters. `from_events`: what the BPF programs have counted.
     ///
     /// # Errors
     /// When a file of /proc cannot be read.
-    pub fn now(tids: &[u32], seen: Option<Counts>) -> Result<Reading, Error> {
+    pub fn now(tids: &[u32], from_events: Option<Counts>) -> Result<Reading, Error> {
         let root = Root::live();
         let own = std::process::id();
         let thread = |tid: &u32| {
             let task = Task::thread(&root, own, *tid);
             let (switches, stat) = (task.switches()?, task.stat()?);
-            Ok(Thread { switches: switches.voluntary + switches.involuntary, faults: stat.minor_faults + stat.major_faults })
+            Ok(Thread {
+                switches: switches.voluntary + switches.involuntary,
+                faults: stat.minor_faults + stat.major_faults,
+            })
         };
         Ok(Reading {
             interrupts: interrupts(&root)?,
             softirqs: softirqs(&root)?,
             steal_ns: busy::times(&root)?.into_iter().map(|(cpu, times)| (cpu, times.steal_ns)).collect(),
             threads: tids.iter().map(thread).collect::<Result<_, Error>>()?,
-            seen,
+            from_events,
         })
     }
 
@@ -69,12 +72,12 @@ impl Reading {
     #[must_use]
     pub fn growth(&self, before: &Reading, cpu: u32) -> Growth {
         let of = |counts: &Option<Counts>| counts.as_ref().and_then(|counts| counts.get(cpu as usize)).cloned();
-        let (now, then) = (of(&self.seen).unwrap_or_default(), of(&before.seen).unwrap_or_default());
+        let (now, then) = (of(&self.from_events).unwrap_or_default(), of(&before.from_events).unwrap_or_default());
         let steal = |reading: &Reading| reading.steal_ns.get(&cpu).copied().unwrap_or(0);
         Growth {
             interrupts: growths(&self.interrupts, &before.interrupts, cpu),
             softirqs: growths(&self.softirqs, &before.softirqs, cpu),
-            seen: now.iter().zip(&then).map(|(now, then)| now.wrapping_sub(*then)).collect(),
+            from_events: now.iter().zip(&then).map(|(now, then)| now.wrapping_sub(*then)).collect(),
             steal_ns: steal(self).saturating_sub(steal(before)),
         }
     }

@@ -136,8 +136,8 @@ impl Engine for Noise {
         std::thread::sleep(self.plan.warm_up / 2);
         let middle = Instant::now();
         std::thread::sleep(self.plan.warm_up / 2);
-        let seen = self.source.counts()?;
-        let before = Reading::now(team.tids(), seen).context("cannot read the kernel's counters")?;
+        let from_events = self.source.counts()?;
+        let before = Reading::now(team.tids(), from_events).context("cannot read the kernel's counters")?;
         let last = Instant::now();
         let instants = [first, middle, last];
         Clock::require_steady(instants)?;
@@ -183,8 +183,8 @@ impl Engine for Noise {
         while !running.team.has_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let seen = self.source.counts()?;
-        let after = Reading::now(running.team.tids(), seen).context("cannot read the kernel's counters")?;
+        let from_events = self.source.counts()?;
+        let after = Reading::now(running.team.tids(), from_events).context("cannot read the kernel's counters")?;
         let (cpus, tids) = (running.team.cpus().to_vec(), running.team.tids().to_vec());
         let series = running.team.finish()?;
         let clock = Clock::new(running.instants[2], Instant::now())?;

@@ -79,7 +79,7 @@ pub fn join(collected: Collected<'_>) -> Found {
     let mut account = Account::new(begin_ns, end_ns);
     intervals.iter().for_each(|interval| account.take(interval));
     let attached = |name: &str| causes && !without.iter().any(|out| out == name);
-    let of_cpu = |((cpu, tid), (series, window_ns)): ((&u32, &u32), (Series, (u64, u64)))| {
+    let of_cpu = |cpu: &u32, tid: &u32, series: Series, window_ns: (u64, u64)| {
         let detour = |gap: &arch::measuring::Gap| Detour {
             start_ns: clock.time_ns(gap.before),
             length_ns: clock.length_ns(gap.after - gap.before),
@@ -94,13 +94,14 @@ pub fn join(collected: Collected<'_>) -> Found {
             findings: if causes { findings(&detours, &own) } else { Vec::new() },
             detours,
             series,
-            interrupts: audit::interrupts(&growth.interrupts, &growth.seen, &attached),
-            softirqs: audit::softirqs(&growth.softirqs, &growth.seen, &attached),
+            interrupts: audit::interrupts(&growth.interrupts, &growth.from_events, &attached),
+            softirqs: audit::softirqs(&growth.softirqs, &growth.from_events, &attached),
             steal_ns: growth.steal_ns,
         }
     };
-    let found = cpus.iter().zip(tids).zip(series.into_iter().zip(windows)).map(of_cpu).collect();
-    let threads = causes.then(|| (kernels(before, after), seen(before, after)));
+    let measured = cpus.iter().zip(tids).zip(series.into_iter().zip(windows));
+    let found = measured.map(|((cpu, tid), (series, window_ns))| of_cpu(cpu, tid, series, window_ns)).collect();
+    let threads = causes.then(|| (kernels(before, after), from_events(before, after)));
     Found { cpus: found, causes: interference.causes().clone(), account, threads }
 }
 
@@ -113,9 +114,9 @@ fn kernels(before: &Reading, after: &Reading) -> Thread {
 }
 
 /// The counts of the BPF programs, over all CPUs.
-fn seen(before: &Reading, after: &Reading) -> Thread {
+fn from_events(before: &Reading, after: &Reading) -> Thread {
     let sum = |reading: &Reading, index: usize| -> u64 {
-        reading.seen.iter().flatten().filter_map(|counts| counts.get(index)).sum()
+        reading.from_events.iter().flatten().filter_map(|counts| counts.get(index)).sum()
     };
     let grown = |index| sum(after, index).saturating_sub(sum(before, index));
     Thread { switches: grown(count::SWITCHES_OUT), faults: grown(count::USER_FAULTS) + grown(count::KERNEL_FAULTS) }

@@ -77,7 +77,9 @@ impl Plan {
         let allowed = allowed_cpus(&root, Who::Own)?;
         let forbidden = self.cpus.difference(&allowed);
         if !forbidden.is_empty() {
-            bail!("CPU {forbidden} is not among the CPUs that cox may use ({allowed}): taskset(1) or the cpuset excludes it");
+            bail!(
+                "CPU {forbidden} is not among the CPUs that cox may use ({allowed}): taskset(1) or the cpuset excludes it"
+            );
         }
         if self.length.is_zero() {
             bail!("the measurement needs a length above 0");
@@ -88,6 +90,9 @@ impl Plan {
         };
         if quantum.is_some_and(|quantum| quantum.is_zero()) {
             bail!("the quantum needs a length above 0");
+        }
+        if let Some(name) = self.without.iter().find(|name| !watch::noise::TRACEPOINTS.contains(&name.as_str())) {
+            bail!("--without {name}: not a tracepoint that cox uses ({})", watch::noise::TRACEPOINTS.join(", "));
         }
         if quantum.is_some_and(|quantum| quantum > self.length) {
             bail!("the quantum is longer than the measurement");

@@ -15,10 +15,10 @@ use anyhow::{Context, Result, bail};
 use arch::measuring::{Gap, Watched};
 use rustix::thread::{CpuSet as KernelCpuSet, gettid, sched_setaffinity};
 
-use crate::loops::bsp::{self, Meeting};
+use crate::loops::bsp::{self, Meeting, Rings};
 use crate::loops::fwq::Worker;
-use crate::loops::{Ring, Series, Window, detour, ftq, fwq};
-use crate::plan::{Loop, Plan};
+use crate::loops::{NO_GAP, Ring, Series, Window, detour, ftq, fwq};
+use crate::plan::{Loop, Plan, Work};
 
 /// Stack of a measuring thread, bytes. It is locked in memory with everything else.
 const STACK_BYTES: usize = 256 << 10;
@@ -117,7 +117,10 @@ impl Team {
                 }
             }
             if begin.elapsed() > PATIENCE {
-                bail!("the measuring threads do not get their CPUs: after {} s, not all of them run", PATIENCE.as_secs());
+                bail!(
+                    "the measuring threads do not get their CPUs: after {} s, not all of them run",
+                    PATIENCE.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -199,9 +202,9 @@ struct Member {
 /// The memory and the work of a loop.
 enum Prepared {
     Detour(Ring<Gap>),
-    Fwq(Worker, usize),
-    Ftq(u64),
-    Bsp(Worker, usize),
+    Fwq(Worker, Ring<Gap>),
+    Ftq(u64, Ring<u64>),
+    Bsp(Worker, Rings),
 }
 
 impl Member {
@@ -250,20 +253,23 @@ impl Member {
 
     fn prepare(&self) -> Prepared {
         match self.measuring {
-            Loop::Detour => Prepared::Detour(Ring::new(self.ring, Gap { before: 0, after: 0 })),
-            Loop::Fwq(work, quantum) => Prepared::Fwq(Worker::new(work, self.ticks(quantum)), self.quanta(quantum)),
-            Loop::Ftq(quantum) => Prepared::Ftq(self.ticks(quantum)),
+            Loop::Detour => Prepared::Detour(Ring::new(self.ring, NO_GAP)),
+            Loop::Fwq(work, quantum) => {
+                Prepared::Fwq(Worker::new(work, self.ticks(quantum)), Ring::new(self.quanta(quantum), NO_GAP))
+            }
+            Loop::Ftq(quantum) => {
+                let (length, quantum) = (self.ticks(self.length), self.ticks(quantum));
+                Prepared::Ftq(quantum, Ring::new(ftq::room(length, quantum), u64::MAX))
+            }
             Loop::Bsp(quantum) => {
-                Prepared::Bsp(Worker::new(crate::plan::Work::Integer, self.ticks(quantum)), self.quanta(quantum))
+                Prepared::Bsp(Worker::new(Work::Integer, self.ticks(quantum)), Rings::new(self.quanta(quantum)))
             }
         }
     }
 
     fn warm_up(&self) {
         let mut watched = Watched::default();
-        detour::warm_up(&mut watched, LOOK_TICKS, || {
-            self.phase() != WARMING_UP
-        });
+        detour::warm_up(&mut watched, LOOK_TICKS, || self.phase() != WARMING_UP);
         self.shared.smallest[self.place].store(watched.smallest, Ordering::Relaxed);
     }
 
@@ -276,10 +282,10 @@ impl Member {
         };
         match prepared {
             Prepared::Detour(ring) => detour::measure(window, ring, &shared.stop),
-            Prepared::Fwq(worker, room) => fwq::measure(window, worker, room, &shared.stop),
-            Prepared::Ftq(quantum) => ftq::measure(window, quantum, &shared.stop),
-            Prepared::Bsp(worker, room) => {
-                bsp::measure(window, worker, room, &shared.meeting, self.place == 0, &shared.stop)
+            Prepared::Fwq(worker, ring) => fwq::measure(window, worker, ring, &shared.stop),
+            Prepared::Ftq(quantum, ring) => ftq::measure(window, quantum, ring, &shared.stop),
+            Prepared::Bsp(worker, rings) => {
+                bsp::measure(window, worker, rings, &shared.meeting, self.place == 0, &shared.stop)
             }
         }
     }

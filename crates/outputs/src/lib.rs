@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use file::Opened;
-pub use names::{RANKS, numbered, refuse_same};
+pub use names::{RANKS, numbered, of_cpu, refuse_same};
 
 /// A destination, checked before the program starts so that a bad path is rejected early.
 #[derive(Debug)]

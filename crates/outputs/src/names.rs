@@ -49,17 +49,32 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
 /// Replaces each `%n` in `path` by the run's number in a series. Other placeholders are left to
 /// [`Output::open`](crate::Output::open).
 pub fn numbered(path: &Path, run: u32) -> PathBuf {
+    replaced(path, b'n', run).0
+}
+
+/// Replaces each `%c` in `path` by the number of a CPU. Other placeholders are left to [`Output::open`](crate::Output::open). Also returns whether
+/// there was one.
+pub fn of_cpu(path: &Path, cpu: u32) -> (PathBuf, bool) {
+    replaced(path, b'c', cpu)
+}
+
+/// Replaces a placeholder by a number. Also returns whether it occurs in the path.
+fn replaced(path: &Path, letter: u8, number: u32) -> (PathBuf, bool) {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter().copied();
+    let mut occurs = false;
     while let Some(byte) = rest.next() {
         match (byte, if byte == b'%' { rest.next() } else { None }) {
-            (b'%', Some(b'n')) => name.extend(run.to_string().bytes()),
+            (b'%', Some(next)) if next == letter => {
+                occurs = true;
+                name.extend(number.to_string().bytes());
+            }
             // Copy the per cent sign and the byte after it, so that the n of %%n is not taken for a placeholder.
             (byte, other) => name.extend([byte].into_iter().chain(other)),
         }
     }
-    PathBuf::from(OsString::from_vec(name))
+    (PathBuf::from(OsString::from_vec(name)), occurs)
 }
 
 /// Refuses two options that name the same destination, because the first output would be lost or both would be mixed.

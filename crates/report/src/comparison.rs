@@ -1,6 +1,7 @@
 //! Runs side by side: what `cox compare` and `cox run --repeat` print, and their JSON.
 
 mod csv;
+mod noise;
 mod rows;
 mod text;
 pub(crate) mod words;
@@ -20,6 +21,7 @@ use serde_json::Number;
 use wire::{Backend, Cause};
 
 use crate::json::Document;
+use crate::noise::NoiseReport;
 
 pub use compare::stats::Estimate;
 
@@ -173,6 +175,22 @@ impl Run {
         }
     }
 
+    /// Takes the figures of a measurement of noise.
+    pub fn of_noise(report: &NoiseReport) -> Run {
+        Run {
+            figures: noise::figures(report),
+            backend: None,
+            provenance: Some(report.provenance.clone()),
+            lost: report.events.lost > 0,
+            failed: false,
+        }
+    }
+
+    /// Returns whether the figures are those of a measurement of noise.
+    pub fn is_of_noise(&self) -> bool {
+        self.figures.contains_key(noise::NAMES[0])
+    }
+
     /// Returns the value of a figure, or of a quotient of two: `waiting_for_cpu_ns/thread_ns`. Returns `None` if a figure of this name is missing,
     /// or if the divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
@@ -206,7 +224,9 @@ impl Comparison {
         let (mut series, mut left_out) = (Vec::new(), Vec::new());
         let quantiles =
             INTERVALS.into_iter().flat_map(|interval| QUANTILES.map(|figure| (latency(interval, &figure), false)));
-        for (figure, adds_up) in compared().map(|known| (known.name(), known.unit() == Unit::Ns)).chain(quantiles) {
+        let noise = noise::NAMES.map(|name| (name.to_owned(), false));
+        let known = compared().map(|known| (known.name(), known.unit() == Unit::Ns));
+        for (figure, adds_up) in known.chain(quantiles).chain(noise) {
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
             let usual = one_backend || means_the_same_by_all(&figure);

@@ -1,5 +1,6 @@
 //! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
 
+mod forecast;
 mod program;
 mod text;
 
@@ -7,6 +8,9 @@ use ledger::Provenance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use forecast::{
+    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
+};
 pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
 pub use text::text;
 
@@ -176,6 +180,23 @@ pub struct Check {
     pub agreeing: u64,
     /// What the kernel counted and no event told, as "number × row".
     pub not_seen: Vec<String>,
+}
+
+impl NoiseReport {
+    /// Makes a report from the JSON of `cox noise`.
+    ///
+    /// # Errors
+    /// Why it is none, as a sentence.
+    pub fn read(value: serde_json::Value) -> Result<NoiseReport, String> {
+        match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(SCHEMA_VERSION) => {}
+            Some(version) => {
+                return Err(format!("its schema_version is {version}, and this cox reads {SCHEMA_VERSION}"));
+            }
+            None => return Err("it has no schema_version".to_owned()),
+        }
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
 }
 
 impl Check {

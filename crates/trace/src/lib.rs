@@ -1,4 +1,4 @@
-//! Writes traces for viewers, and stores recordings in them.
+//! Writes traces for viewers, and stores recordings in them. Reads and writes noise in the formats of other programs.
 //!
 //! - [`sorter`]: sorts more trace events than fit in memory.
 //! - [`recording`]: the trace events of a session, with the data needed to interpret them.
@@ -6,7 +6,13 @@
 //! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
 //!   that viewers ignore.
 //! - [`paraver`]: traces for Paraver.
+//! - [`noise`]: detours of CPUs, for Perfetto and Paraver.
+//! - [`netgauge`]: traces of noise, which the simulator LogGOPSim replays. [`hlog`]: histograms of noise, as jHiccup writes them.
 
+pub mod hlog;
+mod lines;
+pub mod netgauge;
+pub mod noise;
 pub mod paraver;
 pub mod perfetto;
 pub mod recording;

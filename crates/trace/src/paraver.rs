@@ -13,6 +13,7 @@
 //!
 //! All numbers count from one. Times are nanoseconds from the start of the window.
 
+pub mod noise;
 mod views;
 
 use std::collections::BTreeMap;

@@ -29,6 +29,17 @@ use crate::observer::WatchError;
 use crate::online;
 use crate::perf::event;
 
+/// The tracepoints of the noise part, by name. A kernel need not have all of them.
+pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
+    let mut names = [""; INTERRUPTIONS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = tracepoint(INTERRUPTIONS[at]);
+        at += 1;
+    }
+    names
+};
+
 /// An event, and the thread that it names if its kind has one.
 pub type Interruption = (Event, Option<Named>);
 
@@ -82,11 +93,6 @@ pub trait NoiseEvents {
     fn end(&mut self);
 }
 
-/// Returns all tracepoints of the noise part, by name.
-pub fn tracepoints() -> impl Iterator<Item = &'static str> {
-    INTERRUPTIONS.into_iter().map(tracepoint)
-}
-
 /// The programs that report what interrupts threads. Dropping this value detaches and frees them.
 pub struct Interruptions {
     // Field order is drop order: links and readers before the programs and maps they belong to.
@@ -119,7 +125,6 @@ impl Interruptions {
         });
         added.map_err(|e| system("mapping the events", e))?;
         let ring = builder.build().map_err(|e| system("mapping the events", e))?;
-        drop(map);
         let faults = match measures {
             Faults::OneIn(period) => {
                 let of_cpu = |cpu: u32| ends_of_faults(&programs, period, None, Some(cpu));

@@ -29,7 +29,7 @@ fn settings() -> Settings {
 
 fn all() -> Parts {
     let snapshots = Some(Snapshots { children: true });
-    Parts { clocks: Some(settings()), snapshots, overlap: true, owner: None }
+    Parts { clocks: Some(settings()), snapshots, overlap: true, noise: None, owner: None }
 }
 
 /// BPF programs that this process has descriptors of.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use machine::CpuSet;
 
 use super::cpus::at_least_one;
-use super::duration;
+use super::forecast::Forecast;
+use super::times::{duration, short_time};
 
 /// Measure what a thread that computes loses on each CPU, and to what.
 ///
@@ -16,9 +17,16 @@ use super::duration;
 /// thread that sent it, a thread that ran instead. Nothing on the machine is changed. The causes need eBPF: root has it,
 /// and the installed cox-observe has it for others, who see other users' threads as 'another user's'.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms\n\n\
-Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "cox noise [OPTIONS]\n       cox noise forecast FILE... --ranks N [OPTIONS]",
+    after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms\n\n\
+Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed"
+)]
 pub struct Noise {
+    /// A subcommand.
+    #[command(subcommand)]
+    pub what: Option<NoiseVerb>,
     /// The CPUs to measure: 0-3,8 (default: all that cox may use)
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus")]
     pub cpus: Option<CpuSet>,
@@ -58,9 +66,28 @@ pub struct Noise {
     /// Write all figures and detours as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the detours as slices over time, for Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write the detours as states over time, for Paraver: PREFIX.prv, .pcf, .row
+    #[arg(long, value_name = "PREFIX")]
+    pub paraver: Option<PathBuf>,
+    /// Write the detours as an HdrHistogram interval log (.hlog) to FILE, with the CPU as tag
+    #[arg(long, value_name = "FILE")]
+    pub hlog: Option<PathBuf>,
+    /// Write the detours as netgauge's noise trace, one FILE for each CPU: %c is the CPU
+    #[arg(long, value_name = "FILE")]
+    pub netgauge: Option<PathBuf>,
     /// Print no text
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// What `cox noise` can do beside measuring.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NoiseVerb {
+    /// Forecast what noise costs a program on many ranks
+    Forecast(Forecast),
 }
 
 /// What the measuring threads do.
@@ -87,33 +114,4 @@ pub enum WorkChoice {
     Fma,
     /// Reading and writing memory beyond the first-level cache
     Streaming,
-}
-
-/// Parses a time that may be short: `100ns`, `500us`, or as [`duration`]. It may be 0, which the plan refuses with the reason.
-fn short_time(text: &str) -> Result<Duration, String> {
-    let short = [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6)];
-    if let Some((number, scale)) = short.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale))) {
-        let number: f64 = number.parse().map_err(|_| "not a number; use the form 500ns, 10us or 1ms".to_owned())?;
-        return Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string());
-    }
-    if text.trim_end_matches(char::is_alphabetic).parse() == Ok(0.0) {
-        return Ok(Duration::ZERO);
-    }
-    duration(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_times() {
-        assert_eq!(short_time("100ns"), Ok(Duration::from_nanos(100)));
-        assert_eq!(short_time("1.5us"), Ok(Duration::from_nanos(1500)));
-        assert_eq!(short_time("2ms"), Ok(Duration::from_millis(2)));
-        assert_eq!(short_time("0ms"), Ok(Duration::ZERO));
-        for bad in ["", "ns", "-1us", "5 parsecs"] {
-            assert!(short_time(bad).is_err(), "{bad}");
-        }
-    }
 }

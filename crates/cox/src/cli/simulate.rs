@@ -64,7 +64,7 @@ pub struct Simulate {
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub order_us: Option<u64>,
     /// cox pack: use this scheduling period (50us, 0.5ms) instead of searching for the best one
-    #[arg(long, value_name = "TIME", value_parser = super::period)]
+    #[arg(long, value_name = "TIME", value_parser = super::times::period)]
     pub period: Option<Duration>,
     /// cox pack: pack even if packing gains nothing
     #[arg(long)]

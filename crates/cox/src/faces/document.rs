@@ -67,7 +67,8 @@ pub fn document(
     let cpus = facts.allowed_cpus.len() as u64;
     let overlap = counted.map(|counted| overlap::report(counted, &account, cpus));
     let noise = taken.map(|taken| program_noise::document(taken, &account));
-    let document = Document { pack: packed, overlap, noise, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
+    let document =
+        Document { pack: packed, overlap, noise, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     Ok((document, recorded))
 }
 

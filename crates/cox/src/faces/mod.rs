@@ -3,8 +3,10 @@
 pub mod changes;
 pub mod doctor;
 pub mod document;
+pub mod forecast;
 pub mod moves;
 pub mod noise;
+pub mod noise_outputs;
 pub mod program_noise;
 pub mod run;
 pub mod traces;

@@ -6,9 +6,9 @@ use interference::audit::Compared;
 use interference::describe::{self, Names};
 use interference::detours::{Detour, Finding};
 use interference::{Cause, CauseId};
+use machine::Root;
 use machine::interrupts;
 use machine::topology::Topology;
-use machine::Root;
 use noise::findings::OfCpu;
 use noise::source::Functions;
 use noise::{Loop, Measured, Work};
@@ -38,7 +38,9 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
     let is_complete = measured.blind.is_none() && measured.lost == 0;
     let of_cpu = |cpu: &OfCpu| Cpu { measured, cpu, begin_ns, outside, is_complete }.document();
     let cpus = found.cpus.iter().map(of_cpu).collect();
-    let both = |of: fn(&noise::counters::Thread) -> u64| found.threads.as_ref().map(|(kernel, seen)| [of(kernel), of(seen)]);
+    let both = |of: fn(&noise::counters::Thread) -> u64| {
+        found.threads.as_ref().map(|(kernel, events)| [of(kernel), of(events)])
+    };
     let plan = &measured.plan;
     let (measuring, work, quantum) = match plan.measuring {
         Loop::Detour => ("detour", None, None),
@@ -162,10 +164,15 @@ impl Cpu<'_> {
             })
         };
         let listed = above(0);
-        let fine =
-            doc::Above { count: series.detours, stolen_ns: clock.length_ns(series.stolen), longest_ns: listed.longest_ns };
+        let fine = doc::Above {
+            count: series.detours,
+            stolen_ns: clock.length_ns(series.stolen),
+            longest_ns: listed.longest_ns,
+        };
         let charges = self.charges(no_event, &excess);
-        let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 { charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum() };
+        let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 {
+            charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum()
+        };
         let told = self.measured.blind.is_none();
         let detours = cpu.detours.iter().zip(&charges).map(|(detour, charged)| {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
@@ -226,7 +233,8 @@ impl Cpu<'_> {
             taken.entry(*at).or_insert_with(|| empty(*at)).stolen_ns += ns;
         }
         for at in [self.outside, self.outside + 1] {
-            let mut lengths: Vec<u64> = charges.iter().flatten().filter(|(of, _)| *of == at).map(|(_, ns)| *ns).collect();
+            let mut lengths: Vec<u64> =
+                charges.iter().flatten().filter(|(of, _)| *of == at).map(|(_, ns)| *ns).collect();
             lengths.sort_unstable();
             if let (Some(of), Some(longest)) = (taken.get_mut(&at), lengths.last()) {
                 of.count = lengths.len() as u64;
@@ -245,6 +253,6 @@ fn check<'c>(compared: impl Iterator<Item = &'c Compared>) -> doc::Check {
     doc::Check {
         agreeing: rows.iter().filter(|row| row.agrees()).count() as u64,
         not_seen: interference::audit::not_seen(&rows),
-        rows: rows.into_iter().map(|row| (row.name, row.kernel, row.seen)).collect(),
+        rows: rows.into_iter().map(|row| (row.name, row.kernel, row.events)).collect(),
     }
 }

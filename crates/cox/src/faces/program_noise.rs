@@ -35,9 +35,8 @@ pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
         .map(|(cause, (count, inside_ns, sum))| TakenFromThreads { count, inside_ns, ..row(cause, &sum) })
         .collect();
     total.sort_by_key(|row| (std::cmp::Reverse(row.inside_ns), row.cause));
-    let by_threads = |row: &&TakenFromThreads| {
-        matches!(causes[row.cause as usize], Cause::Thread { .. } | Cause::Work { .. })
-    };
+    let by_threads =
+        |row: &&TakenFromThreads| matches!(causes[row.cause as usize], Cause::Thread { .. } | Cause::Work { .. });
     let taken_by_threads_ns = total.iter().filter(by_threads).map(|row| row.inside_ns).sum();
     let all_ns: u64 = total.iter().map(|row| row.inside_ns).sum();
     ProgramNoise {
@@ -64,8 +63,13 @@ struct Scale(f64);
 impl Scale {
     fn of_thread(taken: &Taken, tid: u32) -> Scale {
         let is_fault = |cause: CauseId| matches!(taken.causes.get(cause), Cause::Fault { .. });
-        let measured: u64 =
-            taken.account.of_thread(tid).iter().filter(|(cause, _)| is_fault(*cause)).map(|(_, sum)| sum.lengths.count()).sum();
+        let measured: u64 = taken
+            .account
+            .of_thread(tid)
+            .iter()
+            .filter(|(cause, _)| is_fault(*cause))
+            .map(|(_, sum)| sum.lengths.count())
+            .sum();
         let all = taken.faults.iter().find(|(of, _)| *of == tid).map_or(0, |(_, count)| *count);
         Scale(if measured == 0 { 1.0 } else { (all as f64 / measured as f64).max(1.0) })
     }

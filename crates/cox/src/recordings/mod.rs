@@ -1,6 +1,7 @@
 //! Recordings of cox and of perf, and messages on what a recording lacks.
 
 pub mod kuhn;
+pub mod noise;
 pub mod perf;
 mod thread_table;
 pub mod timehist;

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use outputs::diagnostics::say;
 use outputs::{Output, refuse_same};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
+use report::noise::NoiseReport;
 use report::{Document, html};
 
 use crate::cli;
@@ -34,6 +35,10 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
         Ok((group.name, runs))
     };
     let groups = groups.into_iter().map(read).collect::<Result<Vec<(String, Vec<Run>)>>>()?;
+    let all = || groups.iter().flat_map(|(_, runs)| runs);
+    if all().any(Run::is_of_noise) && !all().all(Run::is_of_noise) {
+        bail!("cannot compare measurements of cox noise with reports of cox run");
+    }
     match &options.table {
         Some(figure) => tabled(options, figure, &groups),
         None => compared(options, &groups),
@@ -78,6 +83,12 @@ fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -
 fn read(path: &Path) -> Result<Run> {
     let cannot = || format!("cannot compare '{}'", path.display());
     let text = fs::read_to_string(path).with_context(cannot)?;
+    // Of all documents of cox, only those of `cox noise` have a member of this name.
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text)
+        && value.get("measurement").is_some()
+    {
+        return Ok(Run::of_noise(&NoiseReport::read(value).map_err(anyhow::Error::msg).with_context(cannot)?));
+    }
     let document = Document::read(&text).with_context(cannot)?;
     Ok(Run::of(&document))
 }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod explain;
+pub mod forecast;
 pub mod noise;
 pub mod once;
 pub mod pack;

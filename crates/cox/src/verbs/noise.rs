@@ -7,13 +7,13 @@ use machine::limits::{Who, allowed_cpus};
 use machine::{CpuSet, Root};
 use noise::{Loop, Noise, Plan, Work};
 use outputs::diagnostics::{chain, say};
-use outputs::{Output, to_stdout};
 use pack::engine::Wanted;
 use pack::engine::cpu_choice::CpuChoice;
 use session::{Engines, Limits, Target};
 
 use crate::cli::{self, LoopChoice, WorkChoice};
 use crate::faces;
+use crate::faces::noise_outputs::Outputs;
 
 /// Exit code for options that cannot be carried out.
 const WRONG: u8 = 2;
@@ -28,7 +28,7 @@ pub fn noise(options: &cli::Noise) -> Result<u8> {
             return Ok(WRONG);
         }
     };
-    let json = Output::wanted(options.json.as_deref())?;
+    let outputs = Outputs::open(options, &plan.cpus)?;
     let length = Noise::session_length(&plan);
     let limits = Limits { length: Some(length), ..Limits::default() };
     let mut outcome = session::run(&Target::Machine, Engines::new().with(Noise::new(plan)), limits)?;
@@ -36,14 +36,7 @@ pub fn noise(options: &cli::Noise) -> Result<u8> {
         return Err(error);
     }
     let Some(measured) = outcome.findings.section::<Noise>() else { anyhow::bail!("nothing was measured") };
-    let report = faces::noise::document(&measured);
-    if !options.quiet {
-        let text = report::noise::text(&report, &faces::style_of_stdout());
-        to_stdout(|out| writeln!(out, "{text}"))?;
-    }
-    if let Some(output) = json {
-        output.write(&serde_json::to_vec(&report)?)?;
-    }
+    outputs.write(&faces::noise::document(&measured))?;
     Ok(0)
 }
 

@@ -18,6 +18,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
         SchemaOf::Pack => schema_for!(report::pack::PackReport),
         SchemaOf::Advise => schema_for!(report::advice::Advice),
         SchemaOf::Compare => schema_for!(report::comparison::Comparison),
+        SchemaOf::NoiseForecast => schema_for!(report::noise::ForecastReport),
         SchemaOf::Noise => schema_for!(report::noise::NoiseReport),
         SchemaOf::Ulp => schema_for!(report::ulp::UlpReport),
         SchemaOf::PackSimulate => schema_for!(report::simulation::Simulation),

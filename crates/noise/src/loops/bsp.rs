@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arch::measuring::{Gap, Watched, ticks};
 
 use super::fwq::Worker;
-use super::{Ring, Series, Window, is_over, wait_for};
+use super::{NO_GAP, Ring, Series, Window, is_over, wait_for};
 
 /// A barrier in which threads spin: a thread that sleeps would have to be woken, which costs more than the noise that is measured.
 #[derive(Debug)]
@@ -47,13 +47,35 @@ impl Meeting {
     }
 }
 
+/// Memory for the times of steps, and of their work.
+#[derive(Debug)]
+pub struct Rings {
+    whole: Ring<u64>,
+    steps: Ring<Gap>,
+}
+
+impl Rings {
+    /// Makes memory for this many steps.
+    #[must_use]
+    pub fn new(steps: usize) -> Rings {
+        Rings { whole: Ring::new(steps, u64::MAX), steps: Ring::new(steps, NO_GAP) }
+    }
+}
+
 /// Records the time of each step, and of the part before the barrier.
 ///
 /// The thread that `leads` ends the measurement: before it arrives at a barrier, it stores the number of this step as the last one. Every thread
 /// reads it behind the barrier, so all of them do the same number of steps.
-pub fn measure(window: Window, mut worker: Worker, room: usize, meeting: &Meeting, leads: bool, stop: &AtomicBool) -> Series {
-    let mut whole = Ring::new(room, 0_u64);
-    let mut steps = Ring::new(room, Gap { before: 0, after: 0 });
+pub fn measure(
+    window: Window,
+    mut worker: Worker,
+    rings: Rings,
+    meeting: &Meeting,
+    leads: bool,
+    stop: &AtomicBool,
+) -> Series {
+    let Rings { mut whole, mut steps } = rings;
+    let room = whole.room();
     let begin = wait_for(window.begin);
     meeting.barrier.wait();
     let mut last = ticks();
@@ -92,8 +114,9 @@ mod tests {
     fn all_threads_do_the_same_number_of_steps() {
         let (meeting, stop) = (Meeting::new(2), AtomicBool::new(false));
         let begin = ticks();
-        let window = Window { begin, end: begin + 20_000_000, threshold: 1_000 };
-        let one = |leads| measure(window, Worker::new(Work::Integer, 100_000), 100_000, &meeting, leads, &stop);
+        let window = Window { begin, end: begin + 400_000_000, threshold: 1_000 };
+        let one =
+            |leads| measure(window, Worker::new(Work::Integer, 100_000), Rings::new(10_000), &meeting, leads, &stop);
         let (a, b) = std::thread::scope(|scope| {
             let other = scope.spawn(|| one(false));
             (one(true), other.join().unwrap())

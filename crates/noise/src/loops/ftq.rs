@@ -10,10 +10,14 @@ use super::{Ring, Series, Window, is_over, wait_for};
 /// Size of a unit of work: the clock is read after each, so the work is much longer than a reading.
 const UNIT: u64 = 16;
 
+/// Returns the number of whole quanta in a window.
+#[must_use]
+pub fn room(length: u64, quantum: u64) -> usize {
+    (length / quantum.max(1)) as usize + 1
+}
+
 /// Counts the units in each quantum of `quantum` ticks. A quantum that a detour covers as a whole has 0 units.
-pub fn measure(window: Window, quantum: u64, stop: &AtomicBool) -> Series {
-    let room = (window.end.saturating_sub(window.begin) / quantum) as usize + 1;
-    let mut counts = Ring::new(room, 0_u64);
+pub fn measure(window: Window, quantum: u64, mut counts: Ring<u64>, stop: &AtomicBool) -> Series {
     // The grid is the counter's own: each quantum begins at a multiple of its length.
     let first = window.begin.next_multiple_of(quantum);
     let mut end = first + quantum;

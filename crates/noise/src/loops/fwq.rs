@@ -60,8 +60,7 @@ impl Worker {
 }
 
 /// Records the time of each quantum of a window.
-pub fn measure(window: Window, mut worker: Worker, room: usize, stop: &AtomicBool) -> Series {
-    let mut quanta = Ring::new(room, Gap { before: 0, after: 0 });
+pub fn measure(window: Window, mut worker: Worker, mut quanta: Ring<Gap>, stop: &AtomicBool) -> Series {
     let begin = wait_for(window.begin);
     let mut last = begin;
     while last < window.end && !is_over(stop) {

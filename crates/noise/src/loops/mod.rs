@@ -63,6 +63,9 @@ fn is_over(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }
 
+/// What [`Ring::new`] writes for gaps.
+pub const NO_GAP: Gap = Gap { before: u64::MAX, after: u64::MAX };
+
 /// A list of fixed size, whose memory exists before the measurement begins.
 #[derive(Debug)]
 pub struct Ring<T> {
@@ -70,10 +73,11 @@ pub struct Ring<T> {
 }
 
 impl<T: Copy> Ring<T> {
-    /// Makes room for `size` items and touches it, on the CPU of the calling thread.
+    /// Makes room for `size` items and touches it, on the CPU of the calling thread. `filling` is written to all of it; it must not consist of zeros,
+    /// because memory that is only to be zero is not touched.
     #[must_use]
-    pub fn new(size: usize, empty: T) -> Ring<T> {
-        let mut items = vec![empty; size];
+    pub fn new(size: usize, filling: T) -> Ring<T> {
+        let mut items = vec![filling; size];
         items.clear();
         Ring { items }
     }
@@ -85,6 +89,12 @@ impl<T: Copy> Ring<T> {
             self.items.push(item);
         }
         has_room
+    }
+
+    /// Returns for how many items there is room in all.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.items.capacity()
     }
 
     /// Returns the items.

@@ -139,7 +139,11 @@ fn causes(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
         Some(format!("{}: {}", cause.name, cause.knob.as_ref()?))
     };
     lines.extend(
-        listed.iter().filter_map(knob).take(KNOBS).flat_map(|knob| style.wrapped(&knob, "  what silences it: ", "      ")),
+        listed
+            .iter()
+            .filter_map(knob)
+            .take(KNOBS)
+            .flat_map(|knob| style.wrapped(&knob, "  what silences it: ", "      ")),
     );
     lines
 }

@@ -11,6 +11,7 @@
 
 mod bundle;
 mod counters;
+pub mod noise;
 pub(crate) mod packet;
 pub(crate) mod proto;
 mod spins;
@@ -20,16 +21,12 @@ use std::io::{self, Write};
 
 use bundle::Bundles;
 use counters::Counters;
-use packet::{BOOTTIME, CLEARED, clock, iid, packet, put};
+use packet::{BOOTTIME, CLEARED, MONOTONIC, REALTIME, clock, iid, packet, put};
 use proto::*;
 use states::States;
 use wire::Cause;
 
 use crate::recording::{Recording, ReplayItem};
-
-/// Numbers of the other clocks (`common/builtin_clock.proto`).
-const REALTIME: u32 = 1;
-const MONOTONIC: u32 = 3;
 
 /// Writes a recording.
 ///

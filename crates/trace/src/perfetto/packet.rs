@@ -14,11 +14,16 @@ const SEQUENCE: u32 = 1;
 pub(super) const CLEARED: u32 = 1;
 pub(super) const NEEDED: u32 = 2;
 
-/// The number of CLOCK_BOOTTIME (`common/builtin_clock.proto`).
+/// The numbers of clocks (`common/builtin_clock.proto`).
 pub(super) const BOOTTIME: u32 = 6;
+pub(super) const REALTIME: u32 = 1;
+pub(super) const MONOTONIC: u32 = 3;
 
 /// The type of a [`TrackEvent`](super::proto::TrackEvent) without length.
 pub(super) const INSTANT: i32 = 3;
+/// The types of the events that begin and end a slice.
+pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_END: i32 = 2;
 
 /// Returns a reading of a clock.
 pub(super) fn clock(id: u32, timestamp: u64) -> Clock {

@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 use ledger::stretch::{Doing, Stretch};
 use wire::{Cause, TraceEvent, Waiting, What};
 
-use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, clock, put};
+use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, SLICE_BEGIN, SLICE_END, clock, put};
 use super::proto::*;
 use super::spins::{Spins, name as spin_name};
 use crate::recording::ThreadTable;
@@ -26,10 +26,6 @@ const FIRST_TRACK: u64 = 1 << 32;
 /// Number of a clock that is valid in one sequence and whose times are differences. Such clocks have numbers from 64
 /// on (`common/builtin_clock.proto`).
 const DIFFERENCES: u32 = 64;
-
-/// Types of [`TrackEvent`]s.
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
 
 /// Packets are collected until they have this number of bytes; then they are compressed together.
 const BATCH: usize = 256 << 10;

@@ -195,8 +195,11 @@ pub(crate) const INTERRUPTIONS: [&str; 41] = [
 ];
 
 /// Returns the tracepoint at which a program of [`INTERRUPTIONS`] runs.
-pub(crate) fn tracepoint(program: &str) -> &str {
-    program.strip_prefix("on_").unwrap_or(program)
+pub(crate) const fn tracepoint(program: &str) -> &str {
+    match program.split_at_checked("on_".len()) {
+        Some((_, tracepoint)) => tracepoint,
+        None => program,
+    }
 }
 
 /// Returns the program of the noise part with this name; `None` if it is not one of [`INTERRUPTIONS`].

@@ -306,7 +306,10 @@ impl Programs {
 fn present(noise: &Noise) -> Vec<&'static str> {
     let existing = tracepoints::existing(INTERRUPTIONS.into_iter().map(tracepoint));
     let is_left_out = |name: &str| noise.without.iter().any(|out| out == name);
-    INTERRUPTIONS.into_iter().filter(|name| existing.contains(tracepoint(name)) && !is_left_out(tracepoint(name))).collect()
+    INTERRUPTIONS
+        .into_iter()
+        .filter(|name| existing.contains(tracepoint(name)) && !is_left_out(tracepoint(name)))
+        .collect()
 }
 
 /// Returns the bytes of the BPF object that the build script has compiled.

@@ -21,7 +21,8 @@ pub(super) fn existing<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n
 
 fn existing_in<'n>(types: &Types<'_>, wanted: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
     let tracepoint = |id| {
-        let of = types.get(id).filter(|of| of.kind() == kind::TYPEDEF && types.first_of_name(of.name()) == PREFIX[0])?;
+        let of =
+            types.get(id).filter(|of| of.kind() == kind::TYPEDEF && types.first_of_name(of.name()) == PREFIX[0])?;
         std::str::from_utf8(types.name(of.name()).strip_prefix(PREFIX)?).ok()
     };
     types.ids().filter_map(tracepoint).filter_map(|name| wanted.get(name).copied()).collect()

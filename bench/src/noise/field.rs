@@ -1,0 +1,132 @@
+//! What all parts need: the programs, the CPU, and running `cox noise`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use report::Document;
+use report::noise::{NoiseReport, Taken};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::interrupt::Interrupt;
+use crate::overhead::cpus::last_allowed_cpu;
+use crate::process::ending;
+use crate::tools::Tools;
+
+/// The programs and the place.
+pub struct Field<'i> {
+    /// The cox to measure.
+    pub cox: PathBuf,
+    /// The injector.
+    pub inject: PathBuf,
+    /// The last CPU that may be used, and the first one.
+    pub cpu: usize,
+    scratch: TempDir,
+    interrupt: &'i Interrupt,
+}
+
+/// An injector that runs. Dropping it ends it.
+pub struct Injector(Child);
+
+impl Drop for Injector {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Injector {
+    /// Waits for its end.
+    pub fn finish(mut self) -> Result<()> {
+        let status = self.0.wait().context("cannot wait for the injector")?;
+        if status.success() { Ok(()) } else { bail!("inject: {}", ending(status)) }
+    }
+}
+
+impl<'i> Field<'i> {
+    pub fn new(tools: Tools, interrupt: &'i Interrupt) -> Result<Field<'i>> {
+        let cox = tools.cox.clone().map_err(|why| anyhow::anyhow!("{why}"))?;
+        let scratch = tempfile::Builder::new().prefix("cox-bench.").tempdir().context("no temporary folder")?;
+        Ok(Field { inject: tools.workload("inject")?, cox, cpu: last_allowed_cpu()?, scratch, interrupt })
+    }
+
+    /// Returns the path of a temporary file.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Runs `cox noise` with these options.
+    pub fn noise(&self, options: &[&str]) -> Result<NoiseReport> {
+        let json = self.file("noise.json");
+        let mut command = Command::new(&self.cox);
+        command.args(["noise", "--quiet", "--json"]).arg(&json).args(options);
+        self.done(&mut command)?;
+        read(&json)
+    }
+
+    /// Runs `cox run --noise` on a program.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Document> {
+        let json = self.file("run.json");
+        let mut command = Command::new(&self.cox);
+        command.args(["run", "--quiet", "--noise", "--json"]).arg(&json).arg("--").arg(program).args(arguments);
+        self.done(&mut command)?;
+        read(&json)
+    }
+
+    /// Starts the injector, which writes its truth and its log.
+    pub fn start(&self, options: &[&str]) -> Result<Injector> {
+        let mut command = Command::new(&self.inject);
+        command.args(options).arg("--truth").arg(self.file("truth")).arg("--log").arg(self.file("log"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        Ok(Injector(child.context("cannot start the injector")?))
+    }
+
+    /// Starts any other program beside the measurement.
+    pub fn beside(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<Injector> {
+        let mut command = Command::new(&program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.current_dir(self.scratch.path());
+        Ok(Injector(command.spawn().with_context(|| format!("cannot start {}", program.as_ref().display()))?))
+    }
+
+    /// Returns what the injector has said about itself.
+    pub fn truth(&self) -> Result<Value> {
+        read(&self.file("truth"))
+    }
+
+    /// Returns begin and end of each injected event, ns.
+    pub fn log(&self) -> Result<Vec<(u64, u64)>> {
+        let text = std::fs::read_to_string(self.file("log")).context("cannot read the injector's log")?;
+        let pair = |line: &str| {
+            let mut numbers = line.split(',').map(|number| number.parse().ok());
+            Some((numbers.next()??, numbers.next()??))
+        };
+        Ok(text.lines().filter_map(pair).collect())
+    }
+
+    /// Runs a program to its end.
+    pub fn done(&self, command: &mut Command) -> Result<String> {
+        self.interrupt.check()?;
+        let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+        self.interrupt.check()?;
+        if !output.status.success() {
+            bail!("{command:?}: {} {}", ending(output.status), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{}", file.display()))
+}
+
+/// The causes of a measured CPU whose names satisfy a condition.
+pub fn of_causes<'r>(report: &'r NoiseReport, wanted: impl Fn(&str) -> bool + 'r) -> impl Iterator<Item = &'r Taken> {
+    let is_wanted =
+        move |taken: &&Taken| report.causes.get(taken.cause as usize).is_some_and(|cause| wanted(&cause.name));
+    report.cpus.iter().flat_map(|cpu| &cpu.by_cause).filter(is_wanted)
+}

@@ -1,0 +1,81 @@
+//! Rates of detours above 10 µs and above 5 µs, by cox's loop and by oslat's, in turns. Two runs of oslat in each round show how much two runs of
+//! the same program differ.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::field::Field;
+use super::findings::Findings;
+use crate::rounds::in_turns;
+use crate::stats::median;
+use crate::tools::in_path;
+use crate::verdict::Outcome;
+
+/// The smallest number of rounds that decides.
+pub const LEAST: u16 = 15;
+/// Length of each run, s.
+const SECONDS: u64 = 3;
+/// The thresholds, µs.
+const ABOVE_US: [u64; 2] = [10, 5];
+/// Difference from 1 that is allowed, as a multiple of what oslat against oslat shows.
+const ALLOWED: f64 = 1.5;
+
+pub fn oslat(field: &Field<'_>, runs: u16) -> Result<Findings> {
+    let mut found = Findings::default();
+    if in_path("oslat").is_none() {
+        found.judge(Outcome::NotMeasured, "oslat is not installed (Debian: rt-tests)");
+        return Ok(found);
+    }
+    let measured = in_turns(3, runs.into(), |at| if at == 0 { ours(field) } else { theirs(field) })?;
+    for (at, above) in ABOVE_US.iter().enumerate() {
+        let rates: Vec<Vec<f64>> = measured.iter().map(|side| side.iter().map(|rates| rates[at]).collect()).collect();
+        let [ours, first, second] = [0, 1, 2].map(|side: usize| median(&rates[side]));
+        let both: Vec<f64> = rates[1].iter().chain(&rates[2]).copied().collect();
+        let (ratio, own) = (ours / median(&both), first / second);
+        found.line(format!("above {above} us, each round, ours | oslat | oslat per s: {}", listed(&rates)));
+        let is_near = (ratio - 1.0).abs() <= ALLOWED * (own - 1.0).abs();
+        found.require(
+            is_near,
+            format!(
+                "above {above} us: {ours:.1}/s by cox, {:.1}/s by oslat: ratio {ratio:.3}; oslat against oslat {own:.3} ({runs} rounds)",
+                median(&both)
+            ),
+        );
+    }
+    Ok(found)
+}
+
+fn listed(rates: &[Vec<f64>]) -> String {
+    let round = |at: usize| rates.iter().map(|side| format!("{:.0}", side[at])).collect::<Vec<_>>().join("|");
+    (0..rates[0].len()).map(round).collect::<Vec<_>>().join(" ")
+}
+
+fn ours(field: &Field<'_>) -> Result<[f64; 2]> {
+    let options = ["--cpus", &field.cpu.to_string(), "--for", &format!("{SECONDS}s"), "--no-causes"];
+    let report = field.noise(&options)?;
+    let cpu = &report.cpus[0];
+    let seconds = cpu.length_ns as f64 / 1e9;
+    Ok(ABOVE_US
+        .map(|above| cpu.detours.iter().filter(|(_, length, _)| *length > above * 1000).count() as f64 / seconds))
+}
+
+fn theirs(field: &Field<'_>) -> Result<[f64; 2]> {
+    let json = field.file("oslat.json");
+    let mut command = Command::new("oslat");
+    let duration = format!("{SECONDS}s");
+    command.args(["--cpu-list", &field.cpu.to_string(), "--duration", &duration, "--quiet", "--bucket-size", "64"]);
+    command.arg(format!("--json={}", json.display()));
+    field.done(&mut command)?;
+    let text = std::fs::read_to_string(&json).context("oslat wrote no JSON")?;
+    let report: Value = serde_json::from_str(&text).context("oslat's JSON")?;
+    let histogram = report["thread"]["0"]["histogram"].as_object();
+    let histogram = histogram.with_context(|| format!("oslat's JSON has no histogram: {report}"))?;
+    // Bucket n has the gaps above n - 1 and up to n us.
+    let count = |above: u64| -> u64 {
+        let wanted = |(us, count): (&String, &Value)| (us.parse::<u64>().ok()? > above).then(|| count.as_u64())?;
+        histogram.iter().filter_map(wanted).sum()
+    };
+    Ok(ABOVE_US.map(|above| count(above) as f64 / SECONDS as f64))
+}

@@ -1,0 +1,163 @@
+//! The outputs of `cox noise`: text, JSON, and files for other tools.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use machine::CpuSet;
+use outputs::{Output, of_cpu, refuse_same, to_stdout};
+use report::noise::{Cpu, NoiseReport};
+use trace::{hlog, netgauge, noise, paraver, perfetto};
+
+use super::style_of_stdout;
+use crate::cli;
+
+/// Length of an interval of a `.hlog` file, ms.
+const INTERVAL_MS: u64 = 1000;
+
+/// Destinations, opened before the measurement.
+pub struct Outputs {
+    text: bool,
+    json: Option<Output>,
+    hlog: Option<Output>,
+    trace: Option<Output>,
+    paraver: Option<[Output; 3]>,
+    /// A file for each CPU, because netgauge's format knows none.
+    netgauge: Vec<Output>,
+}
+
+impl Outputs {
+    /// Opens the outputs that the options name.
+    ///
+    /// # Errors
+    /// If an output cannot be written, or if several would be the same file.
+    pub fn open(options: &cli::Noise, cpus: &CpuSet) -> Result<Outputs> {
+        let netgauge = match &options.netgauge {
+            Some(path) => {
+                let (files, named): (Vec<PathBuf>, Vec<bool>) = cpus.iter().map(|cpu| of_cpu(path, cpu)).unzip();
+                if files.len() > 1 && named.contains(&false) {
+                    bail!(
+                        "--netgauge {}: one file for each CPU is written, so the name must contain %c",
+                        path.display()
+                    );
+                }
+                files
+            }
+            None => Vec::new(),
+        };
+        let of_paraver = |ending: &str| {
+            let prefix = options.paraver.as_ref()?;
+            let mut name = prefix.clone().into_os_string();
+            name.push(ending);
+            Some(PathBuf::from(name))
+        };
+        let named = [
+            ("--json", options.json.clone()),
+            ("--hlog", options.hlog.clone()),
+            ("--trace", options.trace.clone()),
+            ("--paraver", of_paraver(".prv")),
+            ("--paraver", of_paraver(".pcf")),
+            ("--paraver", of_paraver(".row")),
+        ];
+        refuse_same(named.into_iter().chain(netgauge.iter().map(|file| ("--netgauge", Some(file.clone())))))?;
+        Ok(Outputs {
+            text: !options.quiet,
+            json: Output::wanted(options.json.as_deref())?,
+            hlog: Output::wanted(options.hlog.as_deref())?,
+            trace: Output::wanted(options.trace.as_deref())?,
+            paraver: match (of_paraver(".prv"), of_paraver(".pcf"), of_paraver(".row")) {
+                (Some(prv), Some(pcf), Some(row)) => {
+                    Some([Output::open(Some(&prv))?, Output::open(Some(&pcf))?, Output::open(Some(&row))?])
+                }
+                _ => None,
+            },
+            netgauge: netgauge.iter().map(|file| Output::open(Some(file))).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Writes all outputs. A failure of one does not stop the others.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn write(self, report: &NoiseReport) -> Result<()> {
+        let mut done = Ok(());
+        if self.text {
+            let text = report::noise::text(report, &style_of_stdout());
+            done = to_stdout(|out| writeln!(out, "{text}"));
+        }
+        done = done.and(self.json.map_or(Ok(()), |output| output.write(&of_json(report)?)));
+        done = done.and(self.hlog.map_or(Ok(()), |output| output.write(&of_intervals(report)?)));
+        let shown = (self.trace.is_some() || self.paraver.is_some()).then(|| shown(report)).unwrap_or_default();
+        done = done.and(self.trace.map_or(Ok(()), |output| {
+            let mut bytes = Vec::new();
+            perfetto::noise::write(&shown, &mut bytes).context("cannot make the trace")?;
+            output.write(&bytes)
+        }));
+        done = done.and(self.paraver.map_or(Ok(()), |[prv, pcf, row]| {
+            let (mut records, mut meanings, mut names) = (Vec::new(), Vec::new(), Vec::new());
+            paraver::noise::write(&shown, &mut records, &mut meanings, &mut names).context("cannot make the trace")?;
+            prv.write(&records).and(pcf.write(&meanings)).and(row.write(&names))
+        }));
+        for (output, cpu) in self.netgauge.into_iter().zip(&report.cpus) {
+            let written = of_netgauge(report, cpu).and_then(|bytes| output.write(&bytes));
+            done = done.and(written);
+        }
+        done
+    }
+}
+
+/// Returns what viewers show.
+fn shown(report: &NoiseReport) -> noise::Noise {
+    // The other clocks are those of now, less the time since the begin.
+    let (monotonic, boot, real) = arch::clock::three_at_once();
+    let since = monotonic.saturating_sub(report.measurement.begin_ns);
+    let ends = report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.length_ns);
+    noise::Noise {
+        begin_ns: [report.measurement.begin_ns, boot.saturating_sub(since), real.saturating_sub(since)],
+        length_ns: ends.max().unwrap_or(0),
+        causes: report.causes.iter().map(|cause| (cause.name.clone(), cause.class.clone())).collect(),
+        cpus: report.cpus.iter().map(|cpu| noise::Cpu { cpu: cpu.cpu, detours: cpu.detours.clone() }).collect(),
+    }
+}
+
+fn of_json(report: &NoiseReport) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(report).context("cannot make the JSON")?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Returns the start of each detour from the begin of its CPU's measurement, and its length. Of quanta, only what they took too long.
+fn detours(cpu: &Cpu) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let quiet_ns = cpu.quiet_ns.unwrap_or(0);
+    cpu.detours
+        .iter()
+        .map(move |(start, length, _)| (start.saturating_sub(cpu.begin_ns), length.saturating_sub(quiet_ns)))
+}
+
+fn of_netgauge(report: &NoiseReport, cpu: &Cpu) -> Result<Vec<u8>> {
+    let of = &report.measurement;
+    let gap_ns = of.smallest_gap_ns.max(1);
+    let facts = netgauge::Facts {
+        loop_ps: Some(gap_ns * 1000),
+        iterations: Some(cpu.readings),
+        threshold_percent: Some(of.threshold_ns * 100 / gap_ns),
+        period_ns: Some(cpu.length_ns),
+        comments: vec![format!("cox {}, CPU {}", report.cox_version, cpu.cpu)],
+    };
+    let mut bytes = Vec::new();
+    netgauge::write(&mut bytes, detours(cpu), &facts).context("cannot make the noise trace")?;
+    Ok(bytes)
+}
+
+/// The `.hlog` file: an interval of each CPU in turn, with the CPU as its tag.
+fn of_intervals(report: &NoiseReport) -> Result<Vec<u8>> {
+    let head = hlog::Head { comments: vec![format!("cox {}", report.cox_version)], ..hlog::Head::default() };
+    let of_cpu = |cpu: &Cpu| {
+        let tag = format!("cpu{}", cpu.cpu);
+        hlog::split(&tag, detours(cpu).collect::<Vec<_>>(), cpu.length_ns, INTERVAL_MS).collect::<Vec<_>>()
+    };
+    let mut intervals: Vec<hlog::Interval> = report.cpus.iter().flat_map(of_cpu).collect();
+    intervals.sort_by_key(|interval| interval.start_ms);
+    let mut bytes = Vec::new();
+    hlog::write(&mut bytes, &head, intervals).context("cannot make the interval log")?;
+    Ok(bytes)
+}

@@ -1,0 +1,55 @@
+//! `cox noise forecast`: what noise costs a program on many ranks.
+
+use anyhow::{Result, bail};
+use forecast::{Left, Question};
+use outputs::{Output, to_stdout};
+use report::noise::forecast_text;
+
+use crate::cli;
+use crate::faces::{forecast as face, style_of_stdout};
+use crate::recordings::noise::{Noise, read};
+
+/// Reads the recordings, computes the forecast, and writes it.
+pub fn forecast(options: &cli::Forecast) -> Result<u8> {
+    let json = Output::wanted(options.json.as_deref())?;
+    let recordings: Vec<Noise> = options.files.iter().map(|file| read(file)).collect::<Result<_>>()?;
+    let Some(first) = recordings.first() else { bail!("no recording") };
+    let measured = first.recording.cpus.len() as u32;
+    let work_ns = if options.work.is_empty() {
+        Question::default_work(first.recording.length_ns)
+    } else {
+        options.work.iter().map(|work| work.as_nanos() as u64).collect()
+    };
+    let question = Question {
+        ranks: options.ranks.clone(),
+        ranks_per_node: options.ranks_per_node.unwrap_or(measured),
+        work_ns,
+        sync_ns: options.sync.as_nanos() as u64,
+        seed: options.seed,
+    };
+    let answer = forecast::forecast(&first.recording, &question)?;
+    let left = |noise: &Noise| noise.cpus_total.saturating_sub(noise.recording.cpus.len() as u32);
+    let compared = if recordings.len() > 1 {
+        let files: Vec<Left<'_>> = recordings
+            .iter()
+            .map(|noise| Left { cpus_left: left(noise), cpus_total: noise.cpus_total, recording: &noise.recording })
+            .collect();
+        // Only for the work that suffers most: the others would make a long table.
+        let worst = Question { work_ns: vec![question.work_ns[answer.causes_at]], ..question.clone() };
+        forecast::leave(&files, &worst)?
+    } else {
+        Vec::new()
+    };
+    let sources = options.files.iter().zip(&recordings).map(|(file, noise)| face::source(file, noise, left(noise)));
+    let report = face::document(sources.collect(), &question, &answer, &compared, &first.recording.causes);
+    if !options.quiet {
+        let text = forecast_text(&report, &style_of_stdout());
+        to_stdout(|out| writeln!(out, "{text}"))?;
+    }
+    if let Some(output) = json {
+        let mut bytes = serde_json::to_vec_pretty(&report)?;
+        bytes.push(b'\n');
+        output.write(&bytes)?;
+    }
+    Ok(0)
+}

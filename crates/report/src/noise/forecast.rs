@@ -1,0 +1,241 @@
+//! What noise costs a program on many ranks: the document of `cox noise forecast`, as JSON and as text.
+
+use advise::numbers::{count, counted, duration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// Version of the JSON schema of [`ForecastReport`].
+pub const FORECAST_SCHEMA_VERSION: u32 = 1;
+
+/// Number of causes that the text lists.
+const LISTED: usize = 8;
+/// Widest column of names.
+const NAMES: usize = 52;
+
+/// The document of `cox noise forecast --json`. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ForecastReport {
+    /// Version of this document's schema.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// The recordings.
+    pub sources: Vec<Source>,
+    /// Ranks of a node; they have the first CPUs of the recording, one each.
+    pub ranks_per_node: u32,
+    /// Cost of a synchronisation without noise.
+    pub sync_ns: u64,
+    /// Seed of the random numbers: the same seed gives the same answer.
+    pub seed: u64,
+    /// The forecast from the first recording, for each work between two synchronisations.
+    pub works: Vec<AtWork>,
+    /// For each number of ranks: index of the work with the largest slowdown.
+    pub worst: Vec<usize>,
+    /// Index of the work for which causes are left out.
+    pub causes_at: usize,
+    /// The forecast without each cause, the one that costs most first.
+    pub without: Vec<Without>,
+    /// How many CPUs to leave to the system, for each work and number of ranks; empty with one recording.
+    pub leave: Vec<Leave>,
+}
+
+/// A recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// The file.
+    pub file: String,
+    /// The measured CPUs.
+    pub cpus: Vec<u32>,
+    /// Number of the node's CPUs that were not measured: those left to the system.
+    pub left: u32,
+    /// Length of the recording.
+    pub length_ns: u64,
+    /// Number of detours.
+    pub detours: u64,
+}
+
+/// A slowdown: the time with noise divided by the time without.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slowdown {
+    /// Ranks of the program.
+    pub ranks: u64,
+    /// Nodes that they need.
+    pub nodes: u64,
+    /// `measured` within the recording, `extrapolated` by a fitted tail, or `none` if no tail can be trusted.
+    pub kind: String,
+    /// The slowdown; null if there is no estimate.
+    pub slowdown: Option<f64>,
+    /// Ends of the 95 % interval; null if there is no estimate.
+    pub interval: Option<(f64, f64)>,
+    /// A bound that needs no model of the tail: with 95 % confidence, the slowdown is not smaller.
+    pub at_least: f64,
+}
+
+/// The forecast for one work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AtWork {
+    /// Work between two synchronisations.
+    pub work_ns: u64,
+    /// Independent phases in the recording.
+    pub phases: f64,
+    /// Shape of the fitted tail: 0 is exponential, from 0.5 on too heavy for an estimate; null if no tail was fitted.
+    pub tail_shape: Option<f64>,
+    /// For each number of ranks.
+    pub scales: Vec<Slowdown>,
+    /// If all nodes had their noise at the same time.
+    pub co_scheduled: Slowdown,
+}
+
+/// The forecast without one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Without {
+    /// The cause.
+    pub cause: String,
+    /// How often it was seen.
+    pub times: u64,
+    /// Whether that is less than five times: too seldom to know its share.
+    pub seldom: bool,
+    /// For each number of ranks.
+    pub scales: Vec<Slowdown>,
+}
+
+/// How many CPUs to leave to the system, for one work and number of ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Leave {
+    /// Work between two synchronisations.
+    pub work_ns: u64,
+    /// Number of ranks that was asked for.
+    pub ranks: u64,
+    /// Each number of CPUs left, with the throughput of a node: its ranks divided by the slowdown.
+    pub choices: Vec<LeaveChoice>,
+    /// The best number of CPUs to leave; null if no difference is significant.
+    pub best: Option<u32>,
+}
+
+/// One number of CPUs that are left to the system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaveChoice {
+    /// CPUs left to the system.
+    pub left: u32,
+    /// Throughput of a node, in CPUs that compute without noise.
+    pub throughput: f64,
+    /// Ends of the 95 % interval; null if there is no estimate.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Returns the text.
+#[must_use]
+pub fn forecast_text(report: &ForecastReport, style: &Style) -> String {
+    let mut lines = style.wrapped(&header(report), "cox: ", "     ");
+    lines.push(String::new());
+    lines.extend(style.wrapped(&answer(report), "  ", "      "));
+    lines.push(String::new());
+    lines.extend(works(report, style));
+    if !report.without.is_empty() {
+        lines.push(String::new());
+        lines.extend(without(report, style));
+    }
+    for leave in &report.leave {
+        lines.extend(style.wrapped(&left(leave), "  ", "      "));
+    }
+    lines.join("\n")
+}
+
+fn header(report: &ForecastReport) -> String {
+    let source = |source: &Source| {
+        format!(
+            "{} ({}, {} of {})",
+            source.file,
+            counted(source.cpus.len() as u64, "CPU"),
+            counted(source.detours, "detour"),
+            duration(source.length_ns)
+        )
+    };
+    let sources: Vec<String> = report.sources.iter().map(source).collect();
+    let sync = if report.sync_ns > 0 {
+        format!(" · a synchronisation takes {}", duration(report.sync_ns))
+    } else {
+        String::new()
+    };
+    let ranks = counted(report.ranks_per_node.into(), "rank");
+    format!("forecast from {} · nodes of {ranks}{sync} · seed {}", sources.join(", "), report.seed)
+}
+
+/// The first sentence: the worst slowdown at the largest number of ranks.
+fn answer(report: &ForecastReport) -> String {
+    let Some(at) = report.works.get(report.causes_at) else { return "no forecast".to_owned() };
+    let Some(scale) = at.scales.iter().max_by_key(|scale| scale.ranks) else { return "no forecast".to_owned() };
+    let ranks = format!("{} ({})", counted(scale.ranks, "rank"), counted(scale.nodes, "node"));
+    let work = duration(at.work_ns);
+    match (scale.slowdown, scale.interval) {
+        (Some(value), Some((low, high))) => format!(
+            "{ranks}: a program that synchronises every {work} takes {value:.3} times as long as without noise (95 %: {low:.3} to {high:.3}, {}); at least {:.3}, whatever the tail",
+            scale.kind, scale.at_least
+        ),
+        _ => format!(
+            "{ranks}: a program that synchronises every {work} takes at least {:.3} times as long as without noise; no estimate, because the tail of the delays is too heavy",
+            scale.at_least
+        ),
+    }
+}
+
+fn shown(scale: &Slowdown) -> String {
+    match scale.slowdown {
+        Some(value) => format!("{value:.3}{}", if scale.kind == "measured" { "" } else { "*" }),
+        None => format!("≥ {:.3}", scale.at_least),
+    }
+}
+
+fn works(report: &ForecastReport, style: &Style) -> Vec<String> {
+    let mut table = Table::new(style);
+    table.column("work", Align::Right, 0, report.works.iter().map(|at| duration(at.work_ns)));
+    let scales = report.works.first().map_or(0, |at| at.scales.len());
+    for scale in 0..scales {
+        let ranks = report.works[0].scales[scale].ranks;
+        let cells = report.works.iter().map(|at| at.scales.get(scale).map_or_else(String::new, shown));
+        table.column(&format!("{} ranks", count(ranks)), Align::Right, 0, cells);
+    }
+    let at_least = |at: &AtWork| at.scales.last().map_or_else(String::new, |scale| format!("{:.3}", scale.at_least));
+    table.column("at least", Align::Right, 1, report.works.iter().map(at_least));
+    table.column("co-scheduled", Align::Right, 2, report.works.iter().map(|at| shown(&at.co_scheduled)));
+    let mut lines = table.lines(style.columns());
+    let is_fitted = |at: &AtWork| at.scales.iter().any(|scale| scale.kind == "extrapolated");
+    if report.works.iter().any(is_fitted) {
+        lines.extend(style.wrapped(
+            "* beyond the recording, by a fitted tail; at least and co-scheduled: for the last column of ranks",
+            "  ",
+            "    ",
+        ));
+    }
+    lines
+}
+
+fn without(report: &ForecastReport, style: &Style) -> Vec<String> {
+    let work = report.works.get(report.causes_at).map_or_else(String::new, |at| duration(at.work_ns));
+    let listed = || report.without.iter().take(LISTED);
+    let mut table = Table::new(style).with_names_of(NAMES);
+    table.column(&format!("without, at work {work}"), Align::Left, 0, listed().map(|of| of.cause.clone()));
+    let last = |of: &Without| of.scales.last().map_or_else(String::new, shown);
+    table.column("slowdown", Align::Right, 0, listed().map(last));
+    let seen = |of: &Without| format!("{}{}", count(of.times), if of.seldom { " (too seldom to know)" } else { "" });
+    table.column("seen", Align::Right, 1, listed().map(seen));
+    table.lines(style.columns())
+}
+
+fn left(leave: &Leave) -> String {
+    let choice = |choice: &LeaveChoice| format!("{}: {:.3}", choice.left, choice.throughput);
+    let choices: Vec<String> = leave.choices.iter().map(choice).collect();
+    let best = match leave.best {
+        Some(best) => format!("best: leave {}", counted(best.into(), "CPU")),
+        None => "no significant difference".to_owned(),
+    };
+    format!(
+        "CPUs left to the system, and throughput of a node at work {} and {}: {} · {best}",
+        duration(leave.work_ns),
+        counted(leave.ranks, "rank"),
+        choices.join(", ")
+    )
+}
