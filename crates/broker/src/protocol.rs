@@ -20,7 +20,7 @@ use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Preemptor, S
 
 /// Version of the messages.
 pub const VERSION: u32 = 8;
-/// Hash of the struct sizes and of the number of a histogram's buckets. It distinguishes builds with different structs even if [`VERSION`] was not
+/// Hash of the struct sizes, and of the numbers of a histogram's buckets, of noise counters and of tracepoints. It distinguishes builds with different structs even if [`VERSION`] was not
 /// raised. It does not depend on the order of the fields: raise [`VERSION`] if you change the order.
 pub const LAYOUT: u32 = {
     let sizes = [
@@ -36,6 +36,7 @@ pub const LAYOUT: u32 = {
         size_of::<NoiseRow>(),
         size_of::<FunctionRow>(),
         count::ALL,
+        TRACEPOINTS.len(),
     ];
     let (mut hash, mut i) = (0x811c_9dc5_u32, 0);
     while i < sizes.len() {
