@@ -15,8 +15,10 @@ use super::duration;
 /// two readings. The kernel's events say what each detour was: the timer tick, a device, another CPU's interrupt and the
 /// thread that sent it, a thread that ran instead. Nothing on the machine is changed. The causes need root.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms\n\n\
-Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed")]
+#[command(
+    after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms --html noise.html\n\n\
+Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed"
+)]
 pub struct Noise {
     /// The CPUs to measure: 0-3,8 (default: all that cox may use)
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus")]
@@ -57,6 +59,9 @@ pub struct Noise {
     /// Write all figures and detours as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page with pictures to FILE: detours over time and by length, quanta, what ticks did
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print no text
     #[arg(short, long)]
     pub quiet: bool,

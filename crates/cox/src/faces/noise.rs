@@ -1,18 +1,24 @@
 //! The section of the noise engine as a document: names for causes, and sums.
 
+mod samples;
+mod ticks;
+
 use std::collections::BTreeMap;
 
 use interference::audit::Compared;
 use interference::describe::{self, Names};
-use interference::detours::{Detour, Finding};
+use interference::detours::Detour;
+use interference::parts::Parts;
+use interference::ticks::groups;
 use interference::{Cause, CauseId};
+use machine::Root;
 use machine::interrupts;
 use machine::kernel_symbols::KernelSymbols;
 use machine::topology::Topology;
-use machine::Root;
 use noise::findings::OfCpu;
 use noise::{Loop, Measured, Work};
 use report::noise as doc;
+use samples::Samples;
 use session::provenance;
 use syscalls::Sysno;
 
@@ -36,9 +42,10 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
     causes.push(special("outside this kernel", "outside"));
     causes.push(special("unknown", "unknown"));
     let is_complete = measured.blind.is_none() && measured.lost == 0;
-    let of_cpu = |cpu: &OfCpu| Cpu { measured, cpu, begin_ns, outside, is_complete }.document();
+    let of_cpu = |cpu: &OfCpu| Cpu { measured, names: &names, cpu, begin_ns, outside, is_complete }.document();
     let cpus = found.cpus.iter().map(of_cpu).collect();
-    let both = |of: fn(&noise::counters::Thread) -> u64| found.threads.as_ref().map(|(kernel, seen)| [of(kernel), of(seen)]);
+    let both =
+        |of: fn(&noise::counters::Thread) -> u64| found.threads.as_ref().map(|(kernel, seen)| [of(kernel), of(seen)]);
     let plan = &measured.plan;
     let (measuring, work, quantum) = match plan.measuring {
         Loop::Detour => ("detour", None, None),
@@ -135,6 +142,7 @@ impl Names for KernelNames {
 /// What is needed for the figures of one CPU.
 struct Cpu<'m> {
     measured: &'m Measured,
+    names: &'m KernelNames,
     cpu: &'m OfCpu,
     begin_ns: u64,
     /// Index of the cause `outside`; that of `unknown` follows.
@@ -162,15 +170,23 @@ impl Cpu<'_> {
             })
         };
         let listed = above(0);
-        let fine =
-            doc::Above { count: series.detours, stolen_ns: clock.length_ns(series.stolen), longest_ns: listed.longest_ns };
-        let charges = self.charges(no_event, &excess);
-        let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 { charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum() };
+        let fine = doc::Above {
+            count: series.detours,
+            stolen_ns: clock.length_ns(series.stolen),
+            longest_ns: listed.longest_ns,
+        };
+        let parts = self.parts(&excess);
+        let charges = self.charges(&parts, no_event, &excess);
+        let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 {
+            charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum()
+        };
         let told = self.measured.blind.is_none();
         let detours = cpu.detours.iter().zip(&charges).map(|(detour, charged)| {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
             (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
         });
+        let ticks = groups(parts.iter().flatten(), &self.measured.found.causes, self.names);
+        let samples = Samples::of(series, self.measured.plan.measuring, clock);
         doc::Cpu {
             cpu: cpu.cpu,
             tid: cpu.tid,
@@ -192,24 +208,29 @@ impl Cpu<'_> {
             check,
             steal_ns: cpu.steal_ns,
             detours: detours.collect(),
+            ticks: ticks.into_iter().map(ticks::row).collect(),
+            quanta: samples.quanta,
+            steps: samples.steps,
+            until_barrier: samples.until_barrier,
+            loss: samples.loss,
+            spectrum: samples.spectrum,
         }
     }
 
-    /// For each detour, the causes that it is charged to, and with how much. Of quanta, only the excess is charged.
-    fn charges(&self, no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
-        let cpu = self.cpu;
-        let charge = |(at, detour): (usize, &Detour)| {
-            let stolen = excess(detour);
-            match cpu.findings.get(at) {
-                Some(Finding::Caused { charged, .. }) => {
-                    let length = detour.length_ns.max(1);
-                    let part = |ns: u64| (u128::from(ns) * u128::from(stolen) / u128::from(length)) as u64;
-                    charged.iter().map(|(CauseId(at), ns)| (*at, part(*ns))).collect()
-                }
-                _ => vec![(no_event, stolen)],
-            }
+    /// What each detour consists of; `None` without an event. Of quanta, only the excess is divided.
+    fn parts(&self, excess: &dyn Fn(&Detour) -> u64) -> Vec<Option<Parts>> {
+        let parts =
+            |(at, detour): (usize, &Detour)| Parts::of(self.cpu.findings.get(at)?, detour.length_ns, excess(detour));
+        self.cpu.detours.iter().enumerate().map(parts).collect()
+    }
+
+    /// For each detour, the causes that it is charged to, and with how much.
+    fn charges(&self, parts: &[Option<Parts>], no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
+        let charge = |(parts, detour): (&Option<Parts>, &Detour)| match parts {
+            Some(parts) => parts.charged().into_iter().map(|(CauseId(at), ns)| (at, ns)).collect(),
+            None => vec![(no_event, excess(detour))],
         };
-        cpu.detours.iter().enumerate().map(charge).collect()
+        parts.iter().zip(&self.cpu.detours).map(charge).collect()
     }
 
     fn by_cause(&self, charges: &[Vec<(u32, u64)>]) -> Vec<doc::Taken> {
@@ -226,7 +247,8 @@ impl Cpu<'_> {
             taken.entry(*at).or_insert_with(|| empty(*at)).stolen_ns += ns;
         }
         for at in [self.outside, self.outside + 1] {
-            let mut lengths: Vec<u64> = charges.iter().flatten().filter(|(of, _)| *of == at).map(|(_, ns)| *ns).collect();
+            let mut lengths: Vec<u64> =
+                charges.iter().flatten().filter(|(of, _)| *of == at).map(|(_, ns)| *ns).collect();
             lengths.sort_unstable();
             if let (Some(of), Some(longest)) = (taken.get_mut(&at), lengths.last()) {
                 of.count = lengths.len() as u64;

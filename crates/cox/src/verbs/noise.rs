@@ -7,7 +7,7 @@ use machine::limits::{Who, allowed_cpus};
 use machine::{CpuSet, Root};
 use noise::{Loop, Noise, Plan, Work};
 use outputs::diagnostics::{chain, say};
-use outputs::{Output, to_stdout};
+use outputs::{Output, refuse_same, to_stdout};
 use pack::engine::Wanted;
 use pack::engine::cpu_choice::CpuChoice;
 use session::{Engines, Limits, Target};
@@ -18,8 +18,9 @@ use crate::faces;
 /// Exit code for options that cannot be carried out.
 const WRONG: u8 = 2;
 
-/// Measures, prints the text, and writes the JSON.
+/// Measures, prints the text, and writes the JSON and the page.
 pub fn noise(options: &cli::Noise) -> Result<u8> {
+    refuse_same([("--json", options.json.clone()), ("--html", options.html.clone())])?;
     let plan = plan(options).and_then(|plan| plan.check().map(|()| plan));
     let plan = match plan {
         Ok(plan) => plan,
@@ -29,6 +30,7 @@ pub fn noise(options: &cli::Noise) -> Result<u8> {
         }
     };
     let json = Output::wanted(options.json.as_deref())?;
+    let html = Output::wanted(options.html.as_deref())?;
     let length = Noise::session_length(&plan);
     let limits = Limits { length: Some(length), ..Limits::default() };
     let mut outcome = session::run(&Target::Machine, Engines::new().with(Noise::new(plan)), limits)?;
@@ -41,10 +43,9 @@ pub fn noise(options: &cli::Noise) -> Result<u8> {
         let text = report::noise::text(&report, &faces::style_of_stdout());
         to_stdout(|out| writeln!(out, "{text}"))?;
     }
-    if let Some(output) = json {
-        output.write(&serde_json::to_vec(&report)?)?;
-    }
-    Ok(0)
+    let json = json.map_or(Ok(()), |output| output.write(&serde_json::to_vec(&report)?));
+    let html = html.map_or(Ok(()), |output| output.write(report::html::noise(&report).as_bytes()));
+    json.and(html).map(|()| 0)
 }
 
 fn plan(options: &cli::Noise) -> Result<Plan> {
