@@ -75,7 +75,8 @@ fn the_page_of_a_measurement_adds_up() {
 
 /// Compares the figures on quanta and steps.
 fn samples(measuring: &str, cpu: &report::noise::Cpu, page: &str) {
-    let number = |histogram: &Option<Vec<(u64, u64)>>| histogram.as_ref().map(|of| of.iter().map(|(_, count)| count).sum());
+    let number =
+        |histogram: &Option<Vec<(u64, u64)>>| histogram.as_ref().map(|of| of.iter().map(|(_, count)| count).sum());
     let readings = |of: &str| (measuring == of).then_some(cpu.readings);
     assert_eq!(number(&cpu.quanta), readings("fwq"));
     assert_eq!((number(&cpu.steps), number(&cpu.until_barrier)), (readings("bsp"), readings("bsp")));

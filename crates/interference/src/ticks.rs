@@ -10,8 +10,10 @@ use crate::parts::Parts;
 
 /// Name of the tick's own function.
 pub const TICK: &str = "tick function";
-/// Name of what no cause accounts for.
-pub const REST: &str = "entry and exit";
+/// Name of what no event covers in a detour.
+pub const OF_DETOURS: &str = "entry and exit";
+/// Name of what no event covers in a quantum or step, whose work varies by itself.
+pub const OF_QUANTA: &str = "entry and exit, variation of the work";
 /// Classes, in the order in which a group names them: what the tick itself runs, then what happened in the meantime.
 const ORDER: [&str; 8] = ["tick", "softirq", "timer", "kworker", "device", "ipi", "page fault", "thread"];
 /// Largest number of groups. Rarer combinations are one group, the last.
@@ -39,9 +41,15 @@ pub struct Group {
     pub parts: Vec<Part>,
 }
 
-/// Groups the detours that contain a tick; the most frequent groups come first. `detours` are the parts of each detour.
+/// Groups the detours that contain a tick; the most frequent groups come first. `detours` are the parts of each detour; `rest` names what
+/// no event covers.
 #[must_use]
-pub fn groups<'p>(detours: impl IntoIterator<Item = &'p Parts>, causes: &Causes, names: &dyn Names) -> Vec<Group> {
+pub fn groups<'p>(
+    detours: impl IntoIterator<Item = &'p Parts>,
+    rest: &str,
+    causes: &Causes,
+    names: &dyn Names,
+) -> Vec<Group> {
     let kinds: Vec<(String, &'static str)> =
         causes.all().iter().map(|cause| (kind(cause, names), describe::class(cause, names))).collect();
     let kind_of = |CauseId(at): CauseId| kinds.get(at as usize).map_or(UNKNOWN, |(what, class)| Kind::new(what, class));
@@ -67,7 +75,7 @@ pub fn groups<'p>(detours: impl IntoIterator<Item = &'p Parts>, causes: &Causes,
         rare.iter().for_each(|(_, group)| all.add(group));
         groups.push((format!("tick + {} other combinations", rare.len()), all));
     }
-    groups.into_iter().map(|(what, group)| group.finish(what)).collect()
+    groups.into_iter().map(|(what, group)| group.finish(what, rest)).collect()
 }
 
 /// What took time beside a tick, ordered as a group names it.
@@ -106,11 +114,11 @@ impl<'n> Gathered<'n> {
         self.rest_ns += other.rest_ns;
     }
 
-    fn finish(mut self, what: String) -> Group {
+    fn finish(mut self, what: String, rest: &str) -> Group {
         self.lengths_ns.sort_unstable();
         let part = |(kind, sum_ns): (Kind, u64)| Part { what: kind.what.to_owned(), class: kind.class, sum_ns };
         let mut parts: Vec<Part> = self.parts.into_iter().map(part).collect();
-        parts.push(part((Kind::new(REST, "entry"), self.rest_ns)));
+        parts.push(part((Kind::new(rest, "entry"), self.rest_ns)));
         Group { what, lengths_ns: self.lengths_ns, parts }
     }
 }
@@ -181,7 +189,7 @@ mod tests {
                 .map(|(what, class, ns)| Part { what: (*what).to_owned(), class, sum_ns: *ns })
                 .collect(),
         };
-        let (tick, rest) = (|ns| (TICK, "tick", ns), |ns| (REST, "entry", ns));
+        let (tick, rest) = (|ns| (TICK, "tick", ns), |ns| (OF_DETOURS, "entry", ns));
         let expected = [
             // Of two groups of the same size, the one that took more time comes first.
             group(
@@ -192,7 +200,7 @@ mod tests {
             group("tick alone", &[1_500, 1_800], &[tick(2_000), rest(1_300)]),
             group("tick + softirq SCHED", &[2_000], &[tick(1_000), ("softirq SCHED", "softirq", 400), rest(600)]),
         ];
-        assert_eq!(groups(&detours, &causes, &Kernel), expected);
+        assert_eq!(groups(&detours, OF_DETOURS, &causes, &Kernel), expected);
     }
 
     #[test]
@@ -203,7 +211,7 @@ mod tests {
             .map(|at| parts(&[(tick, 1_000), (causes.number(Cause::Work { function: at + 10 }), 100 * (at + 1))], 10))
             .collect();
         detours.extend([parts(&[(tick, 500)], 10), parts(&[(tick, 500)], 10)]);
-        let found = groups(&detours, &causes, &Kernel);
+        let found = groups(&detours, OF_DETOURS, &causes, &Kernel);
         assert_eq!((found.len(), found[0].what.as_str()), (GROUPS, "tick alone"), "the most frequent first");
         assert_eq!(found[1].what, "tick + kworker: function_49");
         let last = &found[GROUPS - 1];

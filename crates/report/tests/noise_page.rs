@@ -163,8 +163,13 @@ fn bars_of_ticks_are_divided_as_the_ticks_are() {
     let expected =
         |parts: &[(&str, u64)]| parts.iter().map(|(class, width)| ((*class).to_owned(), *width)).collect::<Vec<_>>();
     assert_eq!(widths(bars[0]), expected(&[("n-tick", 667), ("n-entry", 333)]));
-    assert_eq!(widths(bars[1]), expected(&[("n-tick", 155), ("n-softirq", 67), ("n-thread", 689), ("n-entry", 89)]));
+    assert_eq!(
+        widths(bars[1]),
+        expected(&[("n-tick", 500), ("n-softirq", 214), ("n-entry", 286)]),
+        "without other threads"
+    );
     assert!(text(&tree).contains("tick function 1.3 µs · entry and exit 666 ns"), "means per tick");
+    assert!(text(&tree).contains("tick + softirq SCHED + other threads · 50 ticks"));
 }
 
 #[test]

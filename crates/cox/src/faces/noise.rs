@@ -9,7 +9,7 @@ use interference::audit::Compared;
 use interference::describe::{self, Names};
 use interference::detours::Detour;
 use interference::parts::Parts;
-use interference::ticks::groups;
+use interference::ticks::{OF_DETOURS, OF_QUANTA, groups};
 use interference::{Cause, CauseId};
 use machine::Root;
 use machine::interrupts;
@@ -185,7 +185,8 @@ impl Cpu<'_> {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
             (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
         });
-        let ticks = groups(parts.iter().flatten(), &self.measured.found.causes, self.names);
+        let uncovered = if has_work { OF_QUANTA } else { OF_DETOURS };
+        let ticks = groups(parts.iter().flatten(), uncovered, &self.measured.found.causes, self.names);
         let samples = Samples::of(series, self.measured.plan.measuring, clock);
         doc::Cpu {
             cpu: cpu.cpu,

@@ -66,7 +66,7 @@ pub fn measured(measuring: &str) -> NoiseReport {
 /// Detours of all causes, most of them ticks, each for itself; of quanta, `quiet_ns` is added.
 pub fn detours(number: u64) -> Vec<(u64, u64, u32)> {
     let detour = |at: u64| {
-        let cause = if at % 3 == 0 { (at / 3 % CLASSES.len() as u64) as u32 } else { 0 };
+        let cause = if at.is_multiple_of(3) { (at / 3 % CLASSES.len() as u64) as u32 } else { 0 };
         let length = if cause == 6 { 4_000_000 + at * 17 } else { 500 + at * 7_919 % 30_000 };
         (at * 2_000_000_000 / number, length, cause)
     };

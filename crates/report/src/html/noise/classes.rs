@@ -43,7 +43,7 @@ pub(super) const CLASSES: [Class; 12] = [
     class("other interrupt", "other interrupts", "n-other", Shape::Down),
     class("outside", "outside this kernel", "n-outside", Shape::Diamond),
     UNKNOWN,
-    class("entry", "entering and leaving the kernel", "n-entry", Shape::Square),
+    class("entry", "entry and exit, not covered by events", "n-entry", Shape::Square),
 ];
 
 /// The class of causes that are not known.
@@ -109,7 +109,7 @@ impl Class {
         if title.is_empty() {
             out.push_str("/>");
         } else {
-            write!(out, "><title>{}</title></{}>\n", Safe(title), self.element());
+            writeln!(out, "><title>{}</title></{}>", Safe(title), self.element());
         }
     }
 

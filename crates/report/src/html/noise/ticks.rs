@@ -1,12 +1,12 @@
 //! What ticks did: for each group of ticks, how its time is divided.
 
-use advise::numbers::duration;
+use advise::numbers::{counted, duration};
 
 use super::super::plot;
 use super::super::table;
 use super::classes;
 use crate::markup::{Markup, Safe};
-use crate::noise::{Cpu, TickGroup, table_of_ticks};
+use crate::noise::{Cpu, TickGroup, TickPart, table_of_ticks};
 use crate::round::{apportion, percent, permille};
 use crate::style::Style;
 
@@ -18,15 +18,18 @@ pub(super) fn write(out: &mut Markup, cpu: &Cpu) {
     plot::caption(
         out,
         "What ticks did",
-        "Detours that contain the timer tick, grouped by what else they contain. Each bar divides the time of its group; the times beside it are means per tick.",
+        "Detours that contain the timer tick, grouped by what else they contain. Each bar divides the time of its group, without that of other threads; below it, means per tick.",
     );
-    out.push_str("<table class=\"bars hot\"><tbody>\n");
+    out.push_str("<ul class=\"ticks\">\n");
     for group in groups {
         bar(out, group);
     }
-    out.push_str("</tbody></table>\n");
+    out.push_str("</ul>\n");
     let is_used = |class: classes::Class| {
-        groups.iter().flat_map(|group| &group.parts).any(|part| part.sum_ns > 0 && classes::named(&part.class) == class)
+        groups
+            .iter()
+            .flat_map(|group| &group.parts)
+            .any(|part| part.sum_ns > 0 && part.class != "thread" && classes::named(&part.class) == class)
     };
     classes::legend(out, &classes::used(is_used));
     out.push_str("</figure>\n");
@@ -34,29 +37,28 @@ pub(super) fn write(out: &mut Markup, cpu: &Cpu) {
 }
 
 fn bar(out: &mut Markup, group: &TickGroup) {
-    let parts: Vec<u64> = group.parts.iter().map(|part| part.sum_ns).collect();
+    let drawn: Vec<&TickPart> = group.parts.iter().filter(|part| part.class != "thread").collect();
+    let parts: Vec<u64> = drawn.iter().map(|part| part.sum_ns).collect();
     let (widths, shares) = (apportion(&parts, 1000), permille(&parts));
     let mean = |ns: u64| duration(ns / group.count.max(1));
-    write!(
+    writeln!(
         out,
-        "<tr><th class=\"who\" scope=\"row\" title=\"{0}\">{0}</th><td class=\"bar\"><svg viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{0}\">",
-        Safe(&group.what)
+        "<li class=\"bar\">{0} · {1}<svg viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{0}\">",
+        Safe(&group.what),
+        counted(group.count, "tick")
     );
     let mut x = 0;
-    let mut words = Vec::new();
-    for (part, (width, share)) in group.parts.iter().zip(widths.iter().zip(shares)) {
-        words.push(format!("{} {}", part.what, mean(part.sum_ns)));
-        if *width > 0 {
-            write!(
-                out,
-                "<rect class=\"{}\" x=\"{x}\" y=\"0\" width=\"{width}\" height=\"14\"><title>{}: {}, {} of the ticks’ time</title></rect>",
-                classes::named(&part.class).css,
-                Safe(&part.what),
-                mean(part.sum_ns),
-                percent(share)
-            );
-        }
+    for (part, (width, share)) in drawn.iter().zip(widths.iter().zip(shares)).filter(|(_, (width, _))| **width > 0) {
+        write!(
+            out,
+            "<rect class=\"{}\" x=\"{x}\" y=\"0\" width=\"{width}\" height=\"14\"><title>{}: {}, {}</title></rect>",
+            classes::named(&part.class).css,
+            Safe(&part.what),
+            mean(part.sum_ns),
+            percent(share)
+        );
         x += width;
     }
-    writeln!(out, "</svg><small class=\"detail\">{}</small></td></tr>", Safe(words.join(" · ")));
+    let words: Vec<String> = group.parts.iter().map(|part| format!("{} {}", part.what, mean(part.sum_ns))).collect();
+    writeln!(out, "</svg><small>{}</small></li>", Safe(words.join(" · ")));
 }
