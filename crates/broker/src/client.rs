@@ -1,6 +1,7 @@
 //! The client side, in cox: an observer whose eBPF programs are in the process `cox-observe`.
 
 mod doorbells;
+mod noise;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,6 +18,7 @@ use wire::layout::comm_text;
 use wire::{Backend, Clock, LatencyCount, Living, Record};
 
 pub use doorbells::RemoteDoorbells;
+pub use noise::{MAX_RING_BYTES, RemoteNoise};
 
 use crate::protocol::{
     LAYOUT, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request,
@@ -331,6 +333,7 @@ pub(crate) struct Answer {
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
     latencies: Vec<LatencyCount>,
+    noise: noise::Noise,
     /// The number by which later requests refer to a process, from [`Reply::Given`].
     given: Option<u32>,
     descriptors: Vec<OwnedFd>,
@@ -361,6 +364,10 @@ impl Answer {
                 Part::Pairs => self.pairs.extend(rows::<PairRow>(bytes)),
                 Part::Summary => self.summary = rows(bytes).next(),
                 Part::Latencies => self.latencies.extend(rows::<LatencyCount>(bytes)),
+                Part::NoiseEvents => self.noise.take_events(rows(bytes)),
+                Part::Functions => self.noise.take_functions(rows(bytes)),
+                Part::Counts => self.noise.take_counts(rows(bytes)),
+                Part::NoiseState => self.noise.take_state(rows(bytes).next()),
             },
         }
         Ok(Progress::More)
@@ -369,6 +376,17 @@ impl Answer {
     #[cfg(test)]
     pub(crate) fn given(&self) -> Option<u32> {
         self.given
+    }
+
+    /// Returns the noise events, and the functions that have numbers.
+    #[cfg(test)]
+    pub(crate) fn noise_events(&self) -> (Vec<watch::noise::Interruption>, Vec<(u64, String)>) {
+        (self.noise.events().to_vec(), self.noise.names().collect())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> &[crate::protocol::CountRow] {
+        self.noise.counts()
     }
 
     fn move_into(&mut self, intake: &mut Intake) {

@@ -7,11 +7,12 @@ use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
 use watch::bpf::{CANNOT, unavailable};
+use watch::noise::{Faults, Interruptions, NoiseEvents, Settings};
 use watch::snapshots::{Helping, ThreadSnapshots};
 use watch::umt::{Doorbells, Umt};
 use watch::{Observer, WatchError};
 
-use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteSnapshots};
+use crate::client::{self, RemoteDoorbells, RemoteNoise, RemoteObserver, RemoteSnapshots};
 use crate::protocol::Wanted;
 
 /// Returns whether this process has the capabilities to load eBPF programs. Also true if the capabilities cannot be
@@ -44,6 +45,18 @@ pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
     }
     let program = installed().map_err(explained)?;
     Ok(Box::new(RemoteDoorbells::new(&program)?))
+}
+
+/// Returns a source of noise events. This process loads the eBPF programs if it may, else the helper does, for threads that the caller may observe.
+///
+/// # Errors
+/// The reason why neither this process nor the helper can provide them.
+pub fn noise_events(settings: &Settings, faults: Faults) -> Result<Box<dyn NoiseEvents>, WatchError> {
+    if may_itself() {
+        return Ok(Box::new(Interruptions::new(settings, None, faults).map_err(explained)?));
+    }
+    let program = installed().map_err(explained)?;
+    Ok(Box::new(RemoteNoise::new(&program, settings, faults)?))
 }
 
 fn installed() -> Result<PathBuf, WatchError> {

@@ -9,6 +9,7 @@ use machine::topology::Topology;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use watch::bpf::unavailable;
+use watch::noise::{Faults, Interruptions};
 use watch::snapshots::Traced;
 use watch::umt::{Doorbells, PROCESS_BYTES, Umt};
 use watch::{BpfObserver, Settings, WatchError};
@@ -16,9 +17,10 @@ use wire::latency::MAX_PROGRAMS;
 use wire::umt::PROCESSES;
 
 use crate::caller::{Caller, Pidfd};
+use crate::client::MAX_RING_BYTES;
 use crate::confine;
-use crate::protocol::{MAX_REQUEST, Reply, Wanted};
-use crate::serve::{Dialogue, Source, Table, World};
+use crate::protocol::{MAX_REQUEST, Reply, Wanted, WantedNoise, tracepoints_of};
+use crate::serve::{Dialogue, Ring, Source, Table, World};
 use crate::sessions::Session;
 use crate::socket::{receive, send_message, send_with};
 
@@ -34,6 +36,11 @@ const HISTOGRAMS_BYTES: u64 = 1 << 20;
 const SNAPSHOTS_MIB: u32 = 8;
 /// Memory for doorbells, MiB: pages and ring buffers for the maximum number of processes in a session, and programs.
 const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
+
+/// Memory of a session with noise events, MiB, without its ring and its counters: programs, and a table for the threads to follow.
+const NOISE_MIB: u32 = 8;
+/// On every CPU, the time of one page fault in this many is measured, or of fewer: measuring slows page faults of other users too.
+pub const LEAST_FAULT_PERIOD: u32 = 11;
 
 /// The [`World`] of a real session: it loads eBPF programs into the running kernel on behalf of the caller.
 struct Kernel {
@@ -62,6 +69,19 @@ impl World for Kernel {
         self.session = None;
         self.session = Some(Session::begin(self.caller.uid, BELLS_MIB).map_err(unavailable)?);
         Ok(Box::new(Umt::new(self.caller.owner())?))
+    }
+
+    fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
+        self.may_load()?;
+        let (settings, faults) = noise_settings(wanted)?;
+        self.session =
+            Some(Session::begin(self.caller.uid, noise_mib(&settings, possible_cpus()?)).map_err(unavailable)?);
+        Ok(Box::new(Interruptions::new(&settings, self.caller.owner(), faults)?))
+    }
+
+    /// This process has the rights of the caller for files.
+    fn may_read_counters(&self) -> bool {
+        ["/proc/interrupts", "/proc/softirqs"].iter().all(|file| std::fs::File::open(Root::live().path(file)).is_ok())
     }
 
     fn may_observe(&self, pid: u32) -> Result<(), String> {
@@ -93,6 +113,30 @@ fn observation_mib(settings: &Settings) -> u32 {
     let rings = u64::from(settings.exited_bytes) + u64::from(settings.trace_bytes.unwrap_or(0));
     let histograms = settings.latencies.bytes(settings.cpu_limit).saturating_sub(HISTOGRAMS_BYTES);
     OTHER_MIB + (rings + histograms).div_ceil(1 << 20) as u32
+}
+
+/// Returns the memory of a session with noise events, MiB. Each CPU has its own counters.
+fn noise_mib(settings: &watch::noise::Settings, cpus: u32) -> u32 {
+    let counters = u64::from(cpus) * wire::noise::count::ALL as u64 * 8;
+    NOISE_MIB + (u64::from(settings.ring_bytes) + counters).div_ceil(1 << 20) as u32
+}
+
+/// Converts the caller's request for noise events to settings.
+fn noise_settings(wanted: &WantedNoise) -> Result<(watch::noise::Settings, Faults), WatchError> {
+    let WantedNoise { children, ring_bytes, fault_period, without } = *wanted;
+    if !ring_bytes.is_power_of_two() || !(4096..=MAX_RING_BYTES).contains(&ring_bytes) {
+        return Err(unavailable(format!("invalid size of the ring for noise events: {ring_bytes} bytes")));
+    }
+    let faults =
+        fault_period.map_or(Faults::OfNamedThreads, |period| Faults::OneIn(period.max(LEAST_FAULT_PERIOD).into()));
+    let without = tracepoints_of(without).into_iter().map(str::to_owned).collect();
+    Ok((watch::noise::Settings { children, ring_bytes, without }, faults))
+}
+
+/// Returns one more than the highest possible CPU number.
+fn possible_cpus() -> Result<u32, WatchError> {
+    let topology = Topology::read(&Root::live()).map_err(|error| unavailable(error.to_string()))?;
+    Ok(topology.possible.last().map_or(1, |last| last + 1))
 }
 
 /// Converts the caller's request to settings. The caller chooses what is observed. Memory sizes are fixed, except the
@@ -211,6 +255,23 @@ mod tests {
         }
         let most = settings(&wanted(Some(MAX_TRACE_BYTES))).unwrap();
         assert_eq!(most.exited_bytes, Settings::EXITED_BYTES);
+    }
+
+    #[test]
+    fn noise_events_take_bounded_memory_and_measure_few_faults_of_others() {
+        let wanted = |ring_bytes, fault_period| WantedNoise { children: true, ring_bytes, fault_period, without: 1 };
+        for bytes in [0, 1, 2048, 4097, MAX_RING_BYTES + 4096, MAX_RING_BYTES * 2, u32::MAX] {
+            assert!(matches!(noise_settings(&wanted(bytes, None)), Err(WatchError::Unavailable { .. })), "{bytes}");
+        }
+        let (settings, faults) = noise_settings(&wanted(MAX_RING_BYTES, None)).unwrap();
+        assert_eq!(
+            (faults, settings.without.as_slice()),
+            (Faults::OfNamedThreads, &["local_timer_entry".to_owned()][..])
+        );
+        assert_eq!([noise_mib(&settings, 2), noise_mib(&settings, 1024)], [137, 152]);
+        for (period, measured) in [(0, 11), (1, 11), (11, 11), (100, 100)] {
+            assert_eq!(noise_settings(&wanted(4096, Some(period))).unwrap().1, Faults::OneIn(measured));
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! CAP_PERFMON.
 //!
 //! - [`protocol`]: encodes and decodes the messages between the two.
-//! - [`client`]: the side of cox, a [`watch::Observer`] and a [`watch::snapshots::ThreadSnapshots`] whose eBPF programs are in the
-//!   helper process.
+//! - [`client`]: the side of cox, a [`watch::Observer`], a [`watch::snapshots::ThreadSnapshots`] and [`watch::noise::NoiseEvents`] whose eBPF
+//!   programs are in the helper process.
 //! - [`ebpf`]: chooses the process that loads the programs of a session, and explains why neither can.
 //! - [`serve`]: the answers of `cox-observe`. It does only what the protocol defines.
 //! - [`helper`]: the process `cox-observe`, which loads the programs.

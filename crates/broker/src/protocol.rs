@@ -12,12 +12,14 @@ use std::io;
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
+use watch::noise::TRACEPOINTS;
 use wire::latency::{BUCKETS, Scope};
+use wire::noise::{Event, Named, count};
 use wire::umt::{BELLS, KernelPage, ProgramPage};
 use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Preemptor, Sample, TraceEvent, TrackedThreads};
 
 /// Version of the messages.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Hash of the struct sizes and of the number of a histogram's buckets. It distinguishes builds with different structs even if [`VERSION`] was not
 /// raised. It does not depend on the order of the fields: raise [`VERSION`] if you change the order.
 pub const LAYOUT: u32 = {
@@ -31,6 +33,9 @@ pub const LAYOUT: u32 = {
         size_of::<KernelPage>(),
         size_of::<LatencyCount>(),
         BUCKETS,
+        size_of::<NoiseRow>(),
+        size_of::<FunctionRow>(),
+        count::ALL,
     ];
     let (mut hash, mut i) = (0x811c_9dc5_u32, 0);
     while i < sizes.len() {
@@ -111,6 +116,23 @@ pub enum Request {
     Over(u32),
     /// The process with this number has ended, and the number may be reused.
     Gone(u32),
+    /// Load the eBPF programs that report what interrupts threads (`watch::noise`).
+    Noise(WantedNoise),
+    /// Send what the eBPF programs have counted on each CPU.
+    Counts,
+}
+
+/// The settings of noise events that a session may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedNoise {
+    /// Whether to follow the child processes of followed processes.
+    pub children: bool,
+    /// Size of the ring buffer for events, bytes.
+    pub ring_bytes: u32,
+    /// The time of one page fault in this many is measured, on every CPU. `None`: of each fault of threads that are named one by one.
+    pub fault_period: Option<u32>,
+    /// Tracepoints that are left out: a bit for each of [`watch::noise::TRACEPOINTS`], in their order.
+    pub without: u64,
 }
 
 /// The settings that a session may choose. The helper sets the others.
@@ -164,11 +186,19 @@ pub enum Part {
     Summary,
     /// Array of [`LatencyCount`].
     Latencies,
+    /// Array of [`NoiseRow`].
+    NoiseEvents,
+    /// Array of [`FunctionRow`].
+    Functions,
+    /// Array of [`CountRow`].
+    Counts,
+    /// One [`NoiseState`].
+    NoiseState,
 }
 
 impl Part {
     /// For each type of data: the size of one struct, bytes.
-    const SIZES: [(Part, usize); 11] = [
+    const SIZES: [(Part, usize); 15] = [
         (Part::Samples, size_of::<Sample>()),
         (Part::TraceEvents, size_of::<TraceEvent>()),
         (Part::Finals, size_of::<Clock>()),
@@ -180,6 +210,10 @@ impl Part {
         (Part::Pairs, size_of::<PairRow>()),
         (Part::Summary, size_of::<Summary>()),
         (Part::Latencies, size_of::<LatencyCount>()),
+        (Part::NoiseEvents, size_of::<NoiseRow>()),
+        (Part::Functions, size_of::<FunctionRow>()),
+        (Part::Counts, size_of::<CountRow>()),
+        (Part::NoiseState, size_of::<NoiseState>()),
     ];
 }
 
@@ -213,6 +247,61 @@ pub struct PairRow {
     pub pair: Pair,
     /// Number of wake-ups, and the blocked time that they ended.
     pub sum: PairSum,
+}
+
+/// A noise event without addresses (`serve::noise`). Functions of the kernel have the numbers of [`FunctionRow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NoiseRow {
+    /// The event.
+    pub event: Event,
+    /// The thread that the event names, if its kind has one ([`Event::is_named`]).
+    pub named: Named,
+}
+
+/// The name of a function of the kernel. It comes not later than the first event with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct FunctionRow {
+    /// Number of the function in this session, from 1. An event has 0 if the name is not known.
+    pub number: u64,
+    /// The name, up to the first NUL.
+    pub name: [u8; 64],
+}
+
+/// What the eBPF programs have counted on one CPU. Counts that are 0 are not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct CountRow {
+    /// The CPU.
+    pub cpu: u32,
+    /// What was counted (`wire::noise::count`).
+    pub index: u32,
+    /// The count.
+    pub count: u64,
+}
+
+/// The state of the noise events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NoiseState {
+    /// Number of events that did not fit into the ring.
+    pub lost: u64,
+    /// Tracepoints that are not attached, as in [`WantedNoise::without`].
+    pub without: u64,
+}
+
+/// Returns the bits of tracepoints. Names that are none have no bit.
+#[must_use]
+pub fn bits_of(names: &[impl AsRef<str>]) -> u64 {
+    let is_named = |tracepoint: &str| names.iter().any(|name| name.as_ref() == tracepoint);
+    (0..).zip(TRACEPOINTS).fold(0, |bits, (at, tracepoint)| bits | u64::from(is_named(tracepoint)) << at)
+}
+
+/// Returns the tracepoints with these bits.
+#[must_use]
+pub fn tracepoints_of(bits: u64) -> Vec<&'static str> {
+    (0..).zip(TRACEPOINTS).filter(|(at, _)| bits >> at & 1 != 0).map(|(_, tracepoint)| tracepoint).collect()
 }
 
 /// Figures of a record that are not arrays.
@@ -271,6 +360,8 @@ const GIVE: u16 = 12;
 const OVER: u16 = 13;
 const GONE: u16 = 14;
 const SNAPSHOT: u16 = 15;
+const NOISE: u16 = 16;
+const COUNTS: u16 = 17;
 const DONE: u16 = 0x100;
 const READY: u16 = 0x101;
 const MAPS: u16 = 0x102;
@@ -282,6 +373,7 @@ const CHILDREN: u32 = 1;
 const SAMPLES: u32 = 2;
 const TRACE: u32 = 4;
 const LATENCIES: u32 = 8;
+const FAULTS_OF_NAMED: u32 = 16;
 
 fn message(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD + body.len());
@@ -333,6 +425,13 @@ impl Request {
             Request::Give(pid) => (GIVE, vec![*pid]),
             Request::Over(process) => (OVER, vec![*process]),
             Request::Gone(process) => (GONE, vec![*process]),
+            Request::Noise(WantedNoise { children, ring_bytes, fault_period, without }) => {
+                let flags =
+                    if *children { CHILDREN } else { 0 } | if fault_period.is_none() { FAULTS_OF_NAMED } else { 0 };
+                let [low, high]: [u32; 2] = bytemuck::cast(*without);
+                (NOISE, vec![flags, *ring_bytes, fault_period.unwrap_or(0), low, high])
+            }
+            Request::Counts => (COUNTS, vec![]),
         };
         message(kind, bytemuck::cast_slice(&numbers))
     }
@@ -379,6 +478,19 @@ impl Request {
             (GIVE, &[pid]) => Request::Give(pid),
             (OVER, &[process]) => Request::Over(process),
             (GONE, &[process]) => Request::Gone(process),
+            (NOISE, &[flags, ring_bytes, period, low, high]) => {
+                let of_named = flags & FAULTS_OF_NAMED != 0;
+                if flags & !(CHILDREN | FAULTS_OF_NAMED) != 0 || (of_named && period != 0) {
+                    return Err(Malformed);
+                }
+                Request::Noise(WantedNoise {
+                    children: flags & CHILDREN != 0,
+                    ring_bytes,
+                    fault_period: (!of_named).then_some(period),
+                    without: bytemuck::cast([low, high]),
+                })
+            }
+            (COUNTS, []) => Request::Counts,
             _ => return Err(Malformed),
         })
     }
@@ -474,6 +586,9 @@ mod tests {
             Request::Give(4711),
             Request::Over(127),
             Request::Gone(u32::MAX),
+            Request::Noise(WantedNoise { children: true, ring_bytes: 32 << 20, fault_period: Some(11), without: 0 }),
+            Request::Noise(WantedNoise { children: false, ring_bytes: 4096, fault_period: None, without: 1 << 40 | 5 }),
+            Request::Counts,
         ]
     }
 
@@ -507,6 +622,14 @@ mod tests {
             other => panic!("{other:?}"),
         });
         assert!(messages.len() > 1 && read.eq(clocks));
+    }
+
+    #[test]
+    fn tracepoints_are_bits() {
+        assert!(TRACEPOINTS.len() <= 64);
+        let names = ["softirq_entry", "local_timer_entry", "no tracepoint"];
+        assert_eq!(tracepoints_of(bits_of(&names)), ["local_timer_entry", "softirq_entry"]);
+        assert_eq!(bits_of(&tracepoints_of(u64::MAX)).count_ones() as usize, TRACEPOINTS.len());
     }
 
     #[test]

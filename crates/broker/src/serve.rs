@@ -2,6 +2,7 @@
 //! the pidfds of at most 128 processes. Data is sent only when cox asks for it. If cox is slow or stopped, this process
 //! blocks in a send, and the kernel's ring buffers count the events they lose.
 
+mod noise;
 mod ringing;
 
 use std::io;
@@ -15,9 +16,11 @@ use wire::{Clock, Record};
 
 use crate::caller::Pidfd;
 use crate::protocol::{
-    LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, Why, data,
+    LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, WantedNoise,
+    Why, data,
 };
 
+pub use noise::{Noise, Ring};
 pub use ringing::Ringing;
 
 /// Minimum sampling period, nanoseconds: each sample costs the interrupted CPU some microseconds.
@@ -67,6 +70,15 @@ pub trait World {
     /// When the kernel or a limit refuses.
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError>;
 
+    /// Loads and attaches the eBPF programs that report what interrupts threads.
+    ///
+    /// # Errors
+    /// When the kernel or a limit refuses.
+    fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError>;
+
+    /// Returns whether the caller can read the kernel's counters of interrupts.
+    fn may_read_counters(&self) -> bool;
+
     /// Returns whether the threads of a process may be observed.
     ///
     /// # Errors
@@ -97,6 +109,8 @@ pub enum Dialogue {
     Snapshots(Box<dyn Table>),
     /// The eBPF programs that ring doorbells (wake standby threads) are attached.
     Ringing(Ringing),
+    /// The eBPF programs that report what interrupts threads are loaded.
+    Noise(Noise),
     /// The observation has ended, and its record was sent.
     Finished,
 }
@@ -224,6 +238,17 @@ impl Dialogue {
                 ringing.end();
                 *self = Dialogue::Finished;
             }
+            (Dialogue::Greeted, Request::Noise(wanted)) => {
+                let noise = Noise::new(world.interrupt(&wanted)?, wanted.ring_bytes);
+                noise.send_state(send)?;
+                *self = Dialogue::Noise(noise);
+            }
+            (Dialogue::Noise(noise), Request::Process(pid)) => noise.follow(pid, world)?,
+            (Dialogue::Noise(noise), Request::Threads(tids)) => noise.follow_threads(&tids, world)?,
+            // Also after Finish: what is in the ring can still be read.
+            (Dialogue::Noise(noise), Request::Tick) => noise.send_events(send)?,
+            (Dialogue::Noise(noise), Request::Counts) => noise.send_counts(world, send)?,
+            (Dialogue::Noise(noise), Request::Finish) => noise.end(),
             _ => return Err(Failure::Ended(Malformed.into())),
         }
         Ok(())

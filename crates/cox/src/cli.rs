@@ -192,7 +192,8 @@ pub struct Run {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
-    /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF)
+    /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
+    /// without it, the report says why there is none)
     #[arg(long)]
     pub noise: bool,
     /// With --pack-cpus: do not load libcox_preload.so into the program

@@ -4,6 +4,8 @@
 
 #[path = "privileges/doorbells.rs"]
 mod doorbells;
+#[path = "privileges/noise.rs"]
+mod noise;
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};

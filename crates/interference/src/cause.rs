@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use wire::noise::Vector;
 
-/// A cause. Functions are addresses in the kernel; a face looks up their names.
+/// A cause. Functions of the kernel are numbers: addresses, or what the source of the events has instead. The source knows their names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// The CPU's timer: the function of a high-resolution timer. The first function that an interrupt calls stands for the whole interrupt; further
     /// functions count apart.
     Timer {
-        /// Address of the function.
+        /// Number of the function.
         function: u64,
     },
     /// A device interrupt, by its number.
@@ -19,12 +19,12 @@ pub enum Cause {
     Softirq(u32),
     /// A function of a timer that the softirq TIMER calls.
     SoftTimer {
-        /// Address of the function.
+        /// Number of the function.
         function: u64,
     },
     /// A function that another CPU made this one call. The first function that an interrupt calls stands for the whole interrupt.
     Call {
-        /// Address of the function; 0 if not known.
+        /// Number of the function; 0 if not known.
         function: u64,
         /// The sender, if the kernel told it.
         sender: Option<Sender>,
@@ -38,7 +38,7 @@ pub enum Cause {
     Vector(Vector),
     /// A non-maskable interrupt.
     Nmi {
-        /// Address of the handler.
+        /// Number of the handler.
         handler: u64,
     },
     /// A page fault of the thread.
@@ -57,9 +57,24 @@ pub enum Cause {
     },
     /// A kernel thread executed a work item while the thread waited for the CPU.
     Work {
-        /// Address of the work item's function.
+        /// Number of the work item's function.
         function: u64,
     },
+}
+
+impl Cause {
+    /// Returns the functions of the kernel that this cause names.
+    pub fn functions(&self) -> impl Iterator<Item = u64> + use<> {
+        let place = |sender: &Option<Sender>| sender.as_ref().map_or(0, |sender| sender.place);
+        let functions = match self {
+            Cause::Timer { function } | Cause::SoftTimer { function } | Cause::Work { function } => [*function, 0],
+            Cause::Nmi { handler } => [*handler, 0],
+            Cause::Call { function, sender } => [*function, place(sender)],
+            Cause::Reschedule { sender } => [0, place(sender)],
+            Cause::Irq(_) | Cause::Softirq(_) | Cause::Vector(_) | Cause::Fault { .. } | Cause::Thread { .. } => [0, 0],
+        };
+        functions.into_iter().filter(|function| *function != 0)
+    }
 }
 
 /// The thread that sent an interrupt to another CPU.
@@ -73,7 +88,7 @@ pub struct Sender {
     pub comm: String,
     /// Number of the system call that the thread was in; `None` outside one.
     pub call: Option<u32>,
-    /// The place in the kernel that sent the interrupt.
+    /// The place in the kernel that sent the interrupt; 0 if it is not known.
     pub place: u64,
 }
 

@@ -1,13 +1,14 @@
 //! Causes in words, and what silences them.
 
+use wire::layout::ANOTHER_USERS;
 use wire::noise::Vector;
 
 use crate::cause::{Cause, Sender};
 
-/// Names of what a cause knows by number or address.
+/// Names of what a cause knows by number.
 pub trait Names {
-    /// Returns the name of the kernel's function at this address.
-    fn function(&self, address: u64) -> Option<String>;
+    /// Returns the name of the kernel's function with this number.
+    fn function(&self, number: u64) -> Option<String>;
     /// Returns the devices of an interrupt.
     fn devices(&self, irq: u32) -> Option<String>;
     /// Returns the name of a system call.
@@ -21,10 +22,13 @@ const SOFTIRQS: [&str; 10] =
 /// Functions of the periodic tick: its name since Linux 6.8 and before.
 const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
+/// The name of functions whose name is not known: that of a module that is no longer there, or one too many. Their addresses are never shown.
+pub const UNNAMED: &str = "a function without a name";
+
 /// The name of a cause in text and JSON.
 #[must_use]
 pub fn name(cause: &Cause, names: &dyn Names) -> String {
-    let function = |address: u64| names.function(address).unwrap_or_else(|| format!("{address:#x}"));
+    let function = |number: u64| names.function(number).unwrap_or_else(|| UNNAMED.to_owned());
     match cause {
         Cause::Timer { function: at } => match function(*at) {
             tick if is_tick(&tick) => "timer tick".to_owned(),
@@ -51,6 +55,7 @@ pub fn name(cause: &Cause, names: &dyn Names) -> String {
             if *in_kernel { format!("{kind} in the kernel") } else { kind.to_owned() }
         }
         Cause::Thread { tid: 0, .. } => "CPU was idle".to_owned(),
+        Cause::Thread { tid: ANOTHER_USERS, .. } => "another user's thread".to_owned(),
         Cause::Thread { tid, comm } if comm.is_empty() => format!("thread {tid}"),
         Cause::Thread { tid, comm } => format!("thread {comm}({tid})"),
         Cause::Work { function: at } => format!("kworker: {}", function(*at)),
@@ -77,7 +82,11 @@ fn by(sender: Option<&Sender>, names: &dyn Names) -> String {
     let Some(sender) = sender else { return " (sender not seen)".to_owned() };
     let call = sender.call.and_then(|number| names.call(number));
     let call = call.map_or_else(String::new, |name| format!(", {name}"));
-    if sender.tid == 0 { " by an idle CPU".to_owned() } else { format!(" by {}({}){call}", sender.comm, sender.tid) }
+    match sender.tid {
+        0 => " by an idle CPU".to_owned(),
+        ANOTHER_USERS => " by another user's thread".to_owned(),
+        tid => format!(" by {}({tid}){call}", sender.comm),
+    }
 }
 
 fn vector_name(vector: Vector) -> &'static str {
@@ -143,6 +152,7 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
         Cause::Reschedule { .. } => "wake no threads on this CPU: cgroup or taskset for the others".to_owned(),
         Cause::Fault { .. } => "touch and lock the memory beforehand (mlockall, MAP_POPULATE)".to_owned(),
         Cause::Thread { tid, .. } if *tid == 0 => return None,
+        Cause::Thread { tid: ANOTHER_USERS, .. } => "reserve the CPU for yourself (batch system, cpuset)".to_owned(),
         Cause::Thread { comm, .. } => thread_knob(comm)?,
         Cause::Work { function: at } => match function(*at).as_str() {
             "vmstat_update" => "vm.stat_interval".to_owned(),

@@ -20,7 +20,6 @@
 //! | [`hypervisor`] | whether this machine is a guest |
 //! | [`clock_source`] | whether the CPUs' counters are clocks |
 //! | [`interrupts`] | interrupts and softirqs, as the kernel counts them on each CPU |
-//! | [`kernel_symbols`] | names of the kernel's functions |
 //! | [`tracepoints`] | layouts of the scheduler's events |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
 
@@ -36,7 +35,6 @@ pub mod features;
 pub mod host;
 pub mod hypervisor;
 pub mod interrupts;
-pub mod kernel_symbols;
 pub mod limits;
 pub mod namespace;
 pub mod openmp;

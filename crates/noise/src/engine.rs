@@ -13,13 +13,14 @@ use machine::limits::{Who, allowed_cpus};
 use machine::{CpuSet, Root};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use session::{Ended, Engine, NoCommand, Subject, Target};
-use watch::noise::{Interruption, Interruptions, Settings};
+use watch::noise::{Faults, Interruption, Settings};
 
 use crate::clock::{Clock, Instant};
 use crate::counters::Reading;
 use crate::findings::{Collected, Found, join};
 use crate::loops::Window;
 use crate::plan::{GAPS, Plan, SMALLEST_THRESHOLD_NS};
+use crate::source::{Functions, Source};
 use crate::team::Team;
 
 /// From the moment when the measurement is announced to its first tick.
@@ -35,9 +36,7 @@ const RING_BYTES: std::ops::RangeInclusive<u64> = (4 << 20)..=(512 << 20);
 /// The engine.
 pub struct Noise {
     plan: Plan,
-    interruptions: Option<Interruptions>,
-    /// Why the kernel tells no causes.
-    blind: Option<String>,
+    source: Source,
     running: Option<Running>,
     found: Option<Measured>,
 }
@@ -71,6 +70,8 @@ pub struct Measured {
     pub without: Vec<String>,
     /// Why the kernel told no causes; `None` if it did.
     pub blind: Option<String>,
+    /// Names of the kernel's functions in the causes.
+    pub functions: Functions,
     /// Number of events, and of those that were lost.
     pub events: u64,
     /// Number of events that did not fit into the ring.
@@ -83,7 +84,7 @@ impl Noise {
     /// Makes the engine.
     #[must_use]
     pub fn new(plan: Plan) -> Noise {
-        Noise { plan, interruptions: None, blind: None, running: None, found: None }
+        Noise { plan, source: Source::none("the kernel was not asked"), running: None, found: None }
     }
 
     /// Returns how long a session with this plan takes, from its start to the moment when cox has to wake up.
@@ -93,18 +94,14 @@ impl Noise {
     }
 
     /// Loads the programs that tell causes. Without them, the loops still run.
-    fn load(&mut self) {
+    fn load(&self) -> Source {
         if !self.plan.causes {
-            self.blind = Some("not asked for (--no-causes)".to_owned());
-            return;
+            return Source::none("not asked for (--no-causes)");
         }
         let wanted = BYTES_PER_SECOND * self.plan.length.as_secs().max(1) * self.plan.cpus.len() as u64;
         let ring_bytes = wanted.clamp(*RING_BYTES.start(), *RING_BYTES.end()).next_power_of_two() as u32;
         let settings = Settings { children: false, ring_bytes, without: self.plan.without.clone() };
-        match Interruptions::new(&settings, None, 1) {
-            Ok(interruptions) => self.interruptions = Some(interruptions),
-            Err(error) => self.blind = Some(error.to_string()),
-        }
+        Source::open(&settings, Faults::OfNamedThreads)
     }
 }
 
@@ -115,8 +112,10 @@ impl Engine for Noise {
 
     fn probe(&mut self, _: &Target) -> Result<()> {
         self.plan.check()?;
-        self.load();
-        Ok(())
+        // If another process loads the programs, it inherits these CPUs, and so it also runs on none that is being measured.
+        let (mask, _) = leave(&self.plan.cpus)?;
+        self.source = self.load();
+        sched_setaffinity(None, &mask).context("cannot return to cox's CPUs")
     }
 
     fn apply(&mut self, _: &Subject) -> Result<()> {
@@ -133,13 +132,11 @@ impl Engine for Noise {
         let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
         let team = Team::start(&self.plan, rate)?;
         let (mask, has_free_cpu) = leave(&self.plan.cpus)?;
-        if let Some(interruptions) = &mut self.interruptions {
-            interruptions.follow_threads(team.tids())?;
-        }
+        self.source.follow(|events| events.follow_threads(team.tids()))?;
         std::thread::sleep(self.plan.warm_up / 2);
         let middle = Instant::now();
         std::thread::sleep(self.plan.warm_up / 2);
-        let from_events = self.interruptions.as_ref().map(Interruptions::counts).transpose()?;
+        let from_events = self.source.counts()?;
         let before = Reading::now(team.tids(), from_events).context("cannot read the kernel's counters")?;
         let last = Instant::now();
         let instants = [first, middle, last];
@@ -172,10 +169,10 @@ impl Engine for Noise {
     }
 
     fn tick(&mut self) -> Result<()> {
-        if let (Some(running), Some(interruptions)) = (&mut self.running, &mut self.interruptions)
+        if let Some(running) = &mut self.running
             && (running.has_free_cpu || running.team.has_finished())
         {
-            running.events.append(&mut interruptions.drain()?);
+            running.events.append(&mut self.source.drain()?);
         }
         Ok(())
     }
@@ -186,18 +183,14 @@ impl Engine for Noise {
         while !running.team.has_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let from_events = self.interruptions.as_ref().map(Interruptions::counts).transpose()?;
+        let from_events = self.source.counts()?;
         let after = Reading::now(running.team.tids(), from_events).context("cannot read the kernel's counters")?;
         let (cpus, tids) = (running.team.cpus().to_vec(), running.team.tids().to_vec());
         let series = running.team.finish()?;
         let clock = Clock::new(running.instants[2], Instant::now())?;
-        let (mut lost, mut without) = (0, Vec::new());
-        if let Some(interruptions) = &mut self.interruptions {
-            interruptions.end();
-            running.events.append(&mut interruptions.drain()?);
-            lost = interruptions.lost();
-            without = interruptions.without().into_iter().map(str::to_owned).collect();
-        }
+        self.source.end();
+        running.events.append(&mut self.source.drain()?);
+        let (lost, without, blind) = (self.source.lost(), self.source.without(), self.source.blind());
         let _ = sched_setaffinity(None, &running.mask);
         // SAFETY: the call has no memory arguments.
         let _ = unsafe { libc::munlockall() };
@@ -208,17 +201,18 @@ impl Engine for Noise {
             clock,
             events: &running.events,
             readings: [&running.before, &after],
-            causes: self.interruptions.is_some(),
+            causes: blind.is_none(),
             without: &without,
         });
         self.found = Some(Measured {
             plan: self.plan.clone(),
+            functions: self.source.functions(&found.causes),
             found,
             clock,
             threshold_ns: clock.length_ns(running.threshold_ticks),
             smallest_gap_ns: clock.length_ns(running.smallest_gap_ticks),
             without,
-            blind: self.blind.take(),
+            blind,
             events: running.events.len() as u64,
             lost,
             clock_source: machine::clock_source::current(&Root::live()).ok(),

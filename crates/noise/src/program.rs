@@ -5,12 +5,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use interference::{Account, Causes, Interference};
 use machine::Root;
 use machine::cgroup::Cgroup;
 use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
-use watch::noise::{Interruptions, Settings};
+use watch::WatchError;
+use watch::noise::{Faults, Settings};
+
+use crate::source::{Functions, Source};
 
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
@@ -21,20 +24,23 @@ const RING_BYTES: u32 = 32 << 20;
 /// The engine.
 pub struct OfProgram {
     settings: Settings,
-    interruptions: Option<Interruptions>,
+    source: Source,
     interference: Interference,
     account: Account,
     cgroup: Option<Cgroup>,
     followed: BTreeSet<u32>,
-    lost: u64,
     events: u64,
 }
 
 /// What was taken from the threads of a program.
 #[derive(Clone, Debug)]
 pub struct Taken {
+    /// Why the kernel told nothing; `None` if it did.
+    pub blind: Option<String>,
     /// The causes, by number.
     pub causes: Causes,
+    /// Names of the kernel's functions in the causes.
+    pub functions: Functions,
     /// What each cause took from each thread. The page faults are those whose time was measured.
     pub account: Account,
     /// For each thread, the number of its page faults.
@@ -59,19 +65,17 @@ impl OfProgram {
     pub fn new(children: bool) -> OfProgram {
         OfProgram {
             settings: settings(children),
-            interruptions: None,
+            source: Source::none("the kernel was not asked"),
             interference: Interference::default(),
             account: Account::new(0, u64::MAX),
             cgroup: None,
             followed: BTreeSet::new(),
-            lost: 0,
             events: 0,
         }
     }
 
     fn take(&mut self) -> Result<()> {
-        let Some(interruptions) = &mut self.interruptions else { return Ok(()) };
-        for (event, named) in interruptions.drain()? {
+        for (event, named) in self.source.drain()? {
             self.events += 1;
             for interval in self.interference.push(&event, named.as_ref()) {
                 self.account.take(&interval);
@@ -80,12 +84,15 @@ impl OfProgram {
         Ok(())
     }
 
-    /// Follows processes that have joined the control group.
+    /// Follows processes that have joined the control group, but not those of other users that this user may not observe.
     fn follow_members(&mut self) -> Result<()> {
-        let (Some(cgroup), Some(interruptions)) = (&self.cgroup, &mut self.interruptions) else { return Ok(()) };
+        let Some(cgroup) = &self.cgroup else { return Ok(()) };
         let members = cgroup.pids(&Root::live())?;
         for pid in members.difference(&self.followed) {
-            interruptions.follow(*pid)?;
+            self.source.follow(|events| match events.follow(*pid) {
+                Err(WatchError::NoTarget { .. }) => Ok(()),
+                followed => followed,
+            })?;
         }
         self.followed.extend(members);
         Ok(())
@@ -97,17 +104,16 @@ impl Engine for OfProgram {
     type Section = Taken;
     type Command = NoCommand;
 
+    /// Without a source of events, the program runs all the same, and the report says why it has no figures of noise.
     fn probe(&mut self, _: &Target) -> Result<()> {
-        let interruptions = Interruptions::new(&self.settings, None, FAULT_PERIOD);
-        self.interruptions = Some(interruptions.context("--noise needs eBPF")?);
+        self.source = Source::open(&self.settings, Faults::OneIn(FAULT_PERIOD));
         Ok(())
     }
 
     fn apply(&mut self, subject: &Subject) -> Result<()> {
-        let Some(interruptions) = &mut self.interruptions else { bail!("the engine was not probed") };
         match subject {
             Subject::Launched(pids) | Subject::Attached(Attached::Processes(pids)) => {
-                pids.iter().try_for_each(|pid| interruptions.follow(*pid))?;
+                self.source.follow(|events| pids.iter().try_for_each(|pid| events.follow(*pid)))?;
             }
             Subject::Attached(Attached::Cgroup(cgroup)) => {
                 self.cgroup = Some(cgroup.clone());
@@ -128,24 +134,21 @@ impl Engine for OfProgram {
     }
 
     fn undo(&mut self) -> Result<()> {
-        if let Some(interruptions) = &mut self.interruptions {
-            interruptions.end();
-        }
-        self.take()?;
-        self.lost = self.interruptions.as_ref().map_or(0, Interruptions::lost);
-        Ok(())
+        self.source.end();
+        self.take()
     }
 
     fn section(&mut self, _: &Ended) -> Result<Taken> {
-        let without = self.interruptions.as_ref().map_or_else(Vec::new, Interruptions::without);
         let threads = self.account.threads();
         Ok(Taken {
+            blind: self.source.blind(),
+            functions: self.source.functions(self.interference.causes()),
             causes: self.interference.causes().clone(),
             faults: threads.iter().map(|tid| (*tid, self.interference.faults_of(*tid))).collect(),
             account: std::mem::take(&mut self.account),
-            without: without.into_iter().map(str::to_owned).collect(),
+            without: self.source.without(),
             events: self.events,
-            lost: self.lost,
+            lost: self.source.lost(),
         })
     }
 }

@@ -107,7 +107,7 @@ pub struct Cause {
     pub class: String,
     /// What silences it; null if nothing is known.
     pub knob: Option<String>,
-    /// The place in the kernel that sent the interrupt; null for other causes.
+    /// The function of the kernel that sent the interrupt; null if it is not known, and for other causes.
     pub call_site: Option<String>,
 }
 

@@ -1,14 +1,19 @@
 //! What the kernel does on a CPU instead of running a followed thread: the events of the noise part (`bpf/prog/noise.bpf.h`), and its counters.
 //!
+//! [`NoiseEvents`] is what an engine needs of a source of events. [`Interruptions`] is the source whose programs this process has loaded; the crate
+//! `broker` has the one whose programs are in the process `cox-observe`.
+//!
 //! Life cycle:
 //! 1. [`Interruptions::new`] loads and attaches the programs. Attaching changes kernel code, which interrupts every CPU, so it comes before any
 //!    measurement.
-//! 2. [`Interruptions::follow`] names the threads.
-//! 3. [`Interruptions::drain`] takes the events out of the ring. Nothing wakes the reader: it decides itself when it reads, so that it disturbs no
+//! 2. [`NoiseEvents::follow`] names the threads.
+//! 3. [`NoiseEvents::drain`] takes the events out of the ring. Nothing wakes the reader: it decides itself when it reads, so that it disturbs no
 //!    CPU that is being measured.
-//! 4. [`Interruptions::counts`] reads what happened on each CPU, for the comparison with the kernel's own counters.
+//! 4. [`NoiseEvents::counts`] reads what happened on each CPU, for the comparison with the kernel's own counters.
+//! 5. [`NoiseEvents::function`] names the kernel's functions in the events.
 
 use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::rc::Rc;
 
@@ -38,10 +43,61 @@ pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
 /// An event, and the thread that it names if its kind has one.
 pub type Interruption = (Event, Option<Named>);
 
+/// Which page faults are measured. The kernel counts faults for perf when it has handled them, and a program is attached to that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// The time of one page fault in this many, on every CPU. A fault that is measured costs as much again as a small fault, whichever thread it
+    /// belongs to.
+    OneIn(u64),
+    /// The time of each page fault of the threads that [`NoiseEvents::follow_threads`] names. Faults of other threads cost nothing more.
+    OfNamedThreads,
+}
+
+/// A source of events. Its programs are attached when it is made, and no thread is followed then.
+pub trait NoiseEvents {
+    /// Follows all threads of a process, and those that they create from now on. If the process does not exist, nothing is followed.
+    ///
+    /// # Errors
+    /// `NoTarget` if the process may not be followed; another error if the kernel refuses.
+    fn follow(&mut self, pid: u32) -> Result<(), WatchError>;
+
+    /// Follows single threads.
+    ///
+    /// # Errors
+    /// As [`follow`](NoiseEvents::follow).
+    fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError>;
+
+    /// Returns the events that have arrived since the last call. They are in order of time for each CPU, but not across CPUs.
+    ///
+    /// # Errors
+    /// If the ring cannot be read.
+    fn drain(&mut self) -> Result<Vec<Interruption>, WatchError>;
+
+    /// Returns the number of events that did not fit into the ring.
+    fn lost(&self) -> u64;
+
+    /// Returns the tracepoints that are not attached, by name: the kernel does not have them, or the user has left them out.
+    fn without(&self) -> Vec<&'static str>;
+
+    /// Reads what has happened on each CPU so far.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    fn counts(&mut self) -> Result<Counts, WatchError>;
+
+    /// Returns the name of a function of the kernel by the number that an event has for it (an address, if this process has loaded the programs).
+    /// `None` if the kernel does not know it.
+    fn function(&mut self, number: u64) -> Option<String>;
+
+    /// Detaches the programs. Events that are in the ring can still be read.
+    fn end(&mut self);
+}
+
 /// The programs that report what interrupts threads. Dropping this value detaches and frees them.
 pub struct Interruptions {
     // Field order is drop order: links and readers before the programs and maps they belong to.
     faults: Vec<Link>,
+    measures: Faults,
     ring: RingBuffer<'static>,
     events: Rc<RefCell<Vec<Interruption>>>,
     programs: Programs,
@@ -52,11 +108,11 @@ pub type Counts = Vec<Vec<u64>>;
 
 impl Interruptions {
     /// Loads and attaches the programs; no thread is followed yet. With an `owner`, only threads of that user can be followed, and no thread of
-    /// another user is named. `fault_period`: the time of one page fault in this many is measured.
+    /// another user is named.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
-    pub fn new(settings: &Settings, owner: Option<u32>, fault_period: u64) -> Result<Interruptions, WatchError> {
+    pub fn new(settings: &Settings, owner: Option<u32>, measures: Faults) -> Result<Interruptions, WatchError> {
         let parts = Parts { noise: Some(settings.clone()), owner, ..Parts::default() };
         let programs = Programs::of(Part::Noise, &parts)?;
         let map = programs.map("noise_events")?;
@@ -69,54 +125,60 @@ impl Interruptions {
         });
         added.map_err(|e| system("mapping the events", e))?;
         let ring = builder.build().map_err(|e| system("mapping the events", e))?;
-        let faults = ends_of_faults(&programs, fault_period)?;
+        let faults = match measures {
+            Faults::OneIn(period) => {
+                let of_cpu = |cpu: u32| ends_of_faults(&programs, period, None, Some(cpu));
+                online::cpus()?.into_iter().map(of_cpu).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+            }
+            Faults::OfNamedThreads => Vec::new(),
+        };
         programs.attach(Part::Noise)?;
-        Ok(Interruptions { faults, ring, events, programs })
+        Ok(Interruptions { faults, measures, ring, events, programs })
     }
 
-    /// Follows all threads of a process, and those that they create from now on.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn follow(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.programs.enrol(Part::Noise, &[process_key(pid)], 0).map(drop)
-    }
-
-    /// Follows single threads.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError> {
-        let keys: Vec<u64> = tids.iter().copied().map(u64::from).collect();
-        self.programs.enrol(Part::Noise, &keys, 0).map(drop)
-    }
-
-    /// Returns the events that have arrived since the last call. They are in order of time for each CPU, but not across CPUs.
+    /// Returns the oldest `most` events of those that [`drain`](NoiseEvents::drain) would return.
     ///
     /// # Errors
     /// If the ring cannot be read.
-    pub fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
+    pub fn take(&mut self, most: usize) -> Result<Vec<Interruption>, WatchError> {
+        let taken = self.ring.consume_raw_n(most);
+        if taken < 0 {
+            return Err(WatchError::system("reading the events", io::Error::from_raw_os_error(-taken)));
+        }
+        Ok(self.events.take())
+    }
+}
+
+impl NoiseEvents for Interruptions {
+    fn follow(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.programs.enrol(Part::Noise, &[process_key(pid)], 0).map(drop)
+    }
+
+    fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError> {
+        let keys: Vec<u64> = tids.iter().copied().map(u64::from).collect();
+        self.programs.enrol(Part::Noise, &keys, 0)?;
+        if self.measures == Faults::OfNamedThreads {
+            for tid in tids {
+                self.faults.extend(ends_of_faults(&self.programs, 1, Some(*tid), None)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
         self.ring.consume().map_err(|e| system("reading the events", e))?;
         Ok(self.events.take())
     }
 
-    /// Returns the number of events that did not fit into the ring.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
+    fn lost(&self) -> u64 {
         self.programs.lost_interruptions()
     }
 
-    /// Returns the tracepoints that are not attached, by name: the kernel does not have them, or the user has left them out.
-    #[must_use]
-    pub fn without(&self) -> Vec<&'static str> {
+    fn without(&self) -> Vec<&'static str> {
         self.programs.without()
     }
 
-    /// Reads what has happened on each CPU so far.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn counts(&self) -> Result<Counts, WatchError> {
+    fn counts(&mut self) -> Result<Counts, WatchError> {
         let map = self.programs.map("noise_counts")?;
         let mut counts: Counts = Vec::new();
         for index in 0..count::ALL as u32 {
@@ -130,8 +192,11 @@ impl Interruptions {
         Ok(counts)
     }
 
-    /// Detaches the programs. Events that are in the ring can still be read.
-    pub fn end(&mut self) {
+    fn function(&mut self, number: u64) -> Option<String> {
+        self.programs.function(number)
+    }
+
+    fn end(&mut self) {
         self.faults.clear();
         self.programs.detach(Part::Noise);
     }
@@ -150,28 +215,35 @@ fn parse(bytes: &[u8]) -> Option<Interruption> {
     Some((bytemuck::pod_read_unaligned(event), named))
 }
 
-/// Attaches the programs that run when the kernel has handled a page fault, on every CPU. The kernel counts faults for perf at that moment.
-fn ends_of_faults(programs: &Programs, period: u64) -> Result<Vec<Link>, WatchError> {
+/// Attaches the programs that run when the kernel has handled a page fault of a thread, or on a CPU. The kernel counts faults for perf at that
+/// moment.
+fn ends_of_faults(
+    programs: &Programs,
+    period: u64,
+    tid: Option<u32>,
+    cpu: Option<u32>,
+) -> Result<Vec<Link>, WatchError> {
     let mut links = Vec::new();
     for (name, counter) in
         [("on_minor_fault", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("on_major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
     {
         let program = programs.program(name)?;
-        for cpu in online::cpus()? {
-            let mut attr = perf_event_attr {
-                type_: PERF_TYPE_SOFTWARE,
-                size: size_of::<perf_event_attr>() as u32,
-                config: counter.into(),
-                ..Default::default()
-            };
-            attr.__bindgen_anon_1.sample_period = period;
-            let of_cpu = || format!("counting the page faults of CPU {cpu}");
-            let event = event::open(attr, None, Some(cpu)).map_err(|source| WatchError::system(of_cpu(), source))?;
-            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| system(&of_cpu(), e))?;
-            // From here on the link owns the descriptor.
-            let _ = event.into_raw_fd();
-            links.push(link);
-        }
+        let mut attr = perf_event_attr {
+            type_: PERF_TYPE_SOFTWARE,
+            size: size_of::<perf_event_attr>() as u32,
+            config: counter.into(),
+            ..Default::default()
+        };
+        attr.__bindgen_anon_1.sample_period = period;
+        let what = || match (tid, cpu) {
+            (Some(tid), _) => format!("counting the page faults of thread {tid}"),
+            (None, cpu) => format!("counting the page faults of CPU {}", cpu.unwrap_or_default()),
+        };
+        let event = event::open(attr, tid, cpu).map_err(|source| WatchError::system(what(), source))?;
+        let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| system(&what(), e))?;
+        // From here on the link owns the descriptor.
+        let _ = event.into_raw_fd();
+        links.push(link);
     }
     Ok(links)
 }

@@ -136,6 +136,14 @@ pub struct Event {
     pub edge: u8,
 }
 
+impl Event {
+    /// Returns whether events of this kind name a thread (`struct cox_noise_named`).
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        matches!(self.kind, kind::SWITCH | kind::SENT | kind::SENT_MASK | kind::QUEUED)
+    }
+}
+
 /// The part of a noise event that only some kinds have (the end of `struct cox_noise_named`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]

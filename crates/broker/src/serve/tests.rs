@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use testkit::Random;
+use watch::noise::{Counts, Interruption, NoiseEvents};
 use watch::snapshots::{self, Others};
 use watch::umt::Given;
 use wire::latency::{LONGEST, Scope};
+use wire::noise::{Event, Named, count, edge, kind};
 use wire::umt::BELLS;
 use wire::{Backend, LatencyCount, Record, Sample};
 
@@ -132,6 +134,75 @@ impl Doorbells for Rung {
     fn end(&mut self) {}
 }
 
+/// Addresses in the kernel, as events have them.
+const ADDRESS: u64 = 0xffff_ffff_8123_4560;
+const REQUEST: u64 = 0xffff_8880_1234_5600;
+
+/// Two events of each kind, which have an address wherever the kernel may write one.
+fn events_with_addresses() -> Vec<Interruption> {
+    let event = |kind: u8, edge: u8, at: u64| {
+        let (a, b) = match kind {
+            kind::SENT_MASK => (ADDRESS + at, 3),
+            kind::NMI => (ADDRESS + at, 400),
+            kind::FAULT => (1000 + at, 5),
+            kind::CALL | kind::QUEUED => (ADDRESS + at, REQUEST),
+            _ => (ADDRESS + at, ADDRESS),
+        };
+        let event = Event { t_ns: 7, a, b, tid: 5, cpu: 1, kind, edge };
+        (event, event.is_named().then(|| Named { call: 9, ..Named::default() }))
+    };
+    let all = (0..=u8::MAX).flat_map(|kind| [edge::POINT, edge::BEGIN, edge::END].map(|edge| (kind, edge)));
+    all.flat_map(|(kind, edge)| [event(kind, edge, 0), event(kind, edge, 4)]).collect()
+}
+
+/// Noise events that the ring has, and threads that are followed.
+#[derive(Default)]
+struct Interrupts {
+    ring: Vec<Interruption>,
+    followed: Vec<u32>,
+}
+
+impl NoiseEvents for Interrupts {
+    fn follow(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.followed.push(pid);
+        Ok(())
+    }
+
+    fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError> {
+        self.followed.extend(tids);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
+        unreachable!("it takes some at a time")
+    }
+
+    fn lost(&self) -> u64 {
+        3
+    }
+
+    fn without(&self) -> Vec<&'static str> {
+        vec!["tlb_flush"]
+    }
+
+    fn counts(&mut self) -> Result<Counts, WatchError> {
+        Ok(vec![(0..count::ALL as u64).map(|index| index + 1).collect(); 2])
+    }
+
+    /// One function has a name, and is long enough for two addresses.
+    fn function(&mut self, number: u64) -> Option<String> {
+        (number & !7 == ADDRESS).then(|| "tick_nohz_handler".to_owned())
+    }
+
+    fn end(&mut self) {}
+}
+
+impl Ring for Interrupts {
+    fn take(&mut self, most: usize) -> Result<Vec<Interruption>, WatchError> {
+        Ok(self.ring.drain(..most.min(self.ring.len())).collect())
+    }
+}
+
 /// A world in which process 1 is another user's.
 struct Pretended;
 
@@ -146,6 +217,14 @@ impl World for Pretended {
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
         Ok(Box::new(Rung::default()))
+    }
+
+    fn interrupt(&mut self, _wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
+        Ok(Box::new(Interrupts { ring: events_with_addresses(), ..Interrupts::default() }))
+    }
+
+    fn may_read_counters(&self) -> bool {
+        true
     }
 
     fn may_observe(&self, pid: u32) -> Result<(), String> {
@@ -164,6 +243,9 @@ const OBSERVE: Request = Request::Observe(Wanted {
     trace_bytes: None,
     latencies: Scope { programs: 1, threads: false },
 });
+
+const NOISE: Request =
+    Request::Noise(WantedNoise { children: true, ring_bytes: 1 << 20, fault_period: Some(11), without: 0 });
 
 /// All that is answered to one question.
 fn ask(dialogue: &mut Dialogue, message: &[u8]) -> io::Result<Vec<Vec<u8>>> {
@@ -235,6 +317,204 @@ fn snapshots_have_questions_of_their_own() {
     }
     assert!(matches!(answer(&mut dialogue, &Request::Process(1)).0, Progress::Refused(Why::NoTarget, _)));
     assert!(ask(&mut dialogue, &Request::Finish.encode()).is_err(), "there is no record");
+}
+
+#[test]
+fn noise_events_have_questions_of_their_own() {
+    let mut dialogue = Dialogue::New;
+    let session = [
+        HELLO,
+        NOISE,
+        Request::Process(2),
+        Request::Threads(vec![2, 3]),
+        Request::Tick,
+        Request::Counts,
+        Request::Finish,
+    ];
+    for request in session {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    assert_eq!(answer(&mut dialogue, &Request::Tick).0, Progress::Whole, "the ring can still be read");
+    for request in
+        [NOISE, OBSERVE, Request::Launched(2), Request::Living, Request::Sample { mean_ns: 0, cpus: vec![0] }]
+    {
+        let mut dialogue = Dialogue::New;
+        for request in [HELLO, NOISE] {
+            assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+        }
+        assert!(ask(&mut dialogue, &request.encode()).is_err(), "{request:?}");
+    }
+}
+
+/// Neither as a process nor as one of many threads.
+#[test]
+fn noise_of_another_users_threads_is_refused() {
+    let mut dialogue = Dialogue::New;
+    for request in [HELLO, NOISE] {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    for request in [Request::Process(1), Request::Threads(vec![2, 3, 1, 4])] {
+        let refused = answer(&mut dialogue, &request).0;
+        assert_eq!(refused, Progress::Refused(Why::NoTarget, "another user's".into()), "{request:?}");
+    }
+    let many = Request::Threads((2..2 + MAX_THREADS as u32).collect());
+    let answers: Vec<Progress> = (0..3).map(|_| answer(&mut dialogue, &many).0).collect();
+    assert_eq!(answers[0], Progress::Whole);
+    assert!(
+        matches!(&answers[2], Progress::Refused(Why::NoTarget, why) if why.contains("1024 single threads")),
+        "{answers:?}"
+    );
+}
+
+/// Whether the number looks like an address in the kernel. (A thread's id and the call −1 together are below the kernel's code.)
+fn is_address(number: u64) -> bool {
+    (0xffff_8000_0000_0000..0xffff_ffff_0000_0000).contains(&number) || number >= 0xffff_ffff_8000_0000
+}
+
+/// Whatever the kind and wherever the kernel wrote it. What is sent instead still says which functions and requests are the same.
+#[test]
+fn no_address_of_the_kernel_is_sent() {
+    let mut dialogue = Dialogue::New;
+    for request in [HELLO, NOISE] {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    let sent = ask(&mut dialogue, &Request::Tick.encode()).unwrap();
+    for message in &sent {
+        for at in 0..message.len().saturating_sub(7) {
+            let number = u64::from_ne_bytes(message[at..at + 8].try_into().unwrap());
+            assert!(number != ADDRESS && number != REQUEST && number != ADDRESS + 4, "{number:#x}");
+            assert!(at % 8 != 0 || !is_address(number), "{number:#x}");
+        }
+    }
+    let mut whole = Answer::default();
+    sent.iter().for_each(|message| drop(whole.take(message)));
+    let (events, functions) = whole.noise_events();
+    assert_eq!(functions, [(1, "tick_nohz_handler".to_owned())]);
+    let of = |kind: u8, edge: u8| -> Vec<(u64, u64)> {
+        let is_it = |(event, _): &&Interruption| event.kind == kind && event.edge == edge;
+        events.iter().filter(is_it).map(|(event, _)| (event.a, event.b)).collect()
+    };
+    assert_eq!(of(kind::HRTIMER, edge::BEGIN), [(1, 0); 2], "both addresses are in one function");
+    assert_eq!(of(kind::NMI, edge::POINT), [(1, 400); 2]);
+    assert_eq!(of(kind::SENT, edge::POINT), [(1, 1); 2]);
+    assert_eq!(of(kind::SENT_MASK, edge::POINT), [(1, 3); 2]);
+    assert_eq!(of(kind::FAULT, edge::POINT), [(1000, 5), (1004, 5)]);
+    let (calls, queued) = (of(kind::CALL, edge::BEGIN), of(kind::QUEUED, edge::POINT));
+    assert!(calls[0].1 != 0 && calls == queued, "a request is found by its number: {calls:?} {queued:?}");
+    let known: Vec<u8> = (kind::VECTOR..=kind::MOVED).collect();
+    assert!(events.iter().all(|(event, _)| known.contains(&event.kind)), "others may have addresses anywhere");
+    assert_eq!(events.len(), 2 * 3 * known.len());
+    assert!(events.iter().all(|(event, named)| named.map(|named| named.call) == event.is_named().then_some(9)));
+}
+
+/// The switches of a CPU are in no file that all users can read.
+#[test]
+fn counts_are_those_that_the_caller_can_read_or_its_own_threads() {
+    struct Hidden(bool);
+    impl Hidden {
+        fn indexes(self) -> Vec<u32> {
+            let mut counts = Vec::new();
+            let mut noise = Noise::new(Box::new(Interrupts::default()), 4096);
+            let world = Counters(self.0);
+            let sent = noise.send_counts(&world, &mut |bytes, _| {
+                counts.push(bytes.to_vec());
+                Ok(())
+            });
+            assert!(sent.is_ok());
+            let mut answer = Answer::default();
+            counts.iter().for_each(|message| drop(answer.take(message)));
+            let rows = answer.counts();
+            assert!(rows.iter().all(|row| row.count == u64::from(row.index) + 1));
+            rows.iter().filter(|row| row.cpu == 1).map(|row| row.index).collect()
+        }
+    }
+    let all = Hidden(true).indexes();
+    assert_eq!(all.len(), count::ALL - (count::IRQS - count::SWITCHES) + 5);
+    assert!(!all.contains(&(count::SWITCHES as u32)));
+    let own = [count::USER_FAULTS, count::KERNEL_FAULTS, count::SWITCHES_OUT].map(|index| index as u32);
+    assert_eq!(Hidden(false).indexes(), own);
+}
+
+/// A world in which the kernel's counters of interrupts can be read or not.
+struct Counters(bool);
+
+impl World for Counters {
+    fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
+        Pretended.observe(wanted)
+    }
+
+    fn keep_snapshots(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
+        Pretended.keep_snapshots(children)
+    }
+
+    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
+        Pretended.ring()
+    }
+
+    fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
+        Pretended.interrupt(wanted)
+    }
+
+    fn may_read_counters(&self) -> bool {
+        self.0
+    }
+
+    fn may_observe(&self, pid: u32) -> Result<(), String> {
+        Pretended.may_observe(pid)
+    }
+
+    fn hold(&self, pid: u32) -> Result<Pidfd, String> {
+        Pretended.hold(pid)
+    }
+}
+
+/// A ring that never gets empty does not make an answer endless, and only so many functions have numbers.
+#[test]
+fn an_answer_with_noise_events_ends() {
+    struct Endless(u64);
+    impl NoiseEvents for Endless {
+        fn follow(&mut self, _pid: u32) -> Result<(), WatchError> {
+            Ok(())
+        }
+        fn follow_threads(&mut self, _tids: &[u32]) -> Result<(), WatchError> {
+            Ok(())
+        }
+        fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
+            unreachable!("it has no end")
+        }
+        fn lost(&self) -> u64 {
+            0
+        }
+        fn without(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+        fn counts(&mut self) -> Result<Counts, WatchError> {
+            Ok(Vec::new())
+        }
+        fn function(&mut self, number: u64) -> Option<String> {
+            Some(format!("function_{number}"))
+        }
+        fn end(&mut self) {}
+    }
+    impl Ring for Endless {
+        fn take(&mut self, most: usize) -> Result<Vec<Interruption>, WatchError> {
+            let event = |number| Event { a: number, kind: kind::WORK, ..Event::default() };
+            let first = self.0;
+            self.0 += most as u64;
+            Ok((first..self.0).map(|number| (event(number), None)).collect())
+        }
+    }
+    let mut noise = Noise::new(Box::new(Endless(1)), 1 << 20);
+    let mut answer = Answer::default();
+    let sent = noise.send_events(&mut |bytes, _| {
+        assert_eq!(answer.take(bytes).unwrap(), Progress::More);
+        Ok(())
+    });
+    assert!(sent.is_ok());
+    let (events, functions) = answer.noise_events();
+    assert_eq!((events.len(), functions.len()), ((1 << 20) / 40, 4096));
+    assert_eq!(functions.last(), Some(&(4096, "function_4096".to_owned())));
+    assert_eq!(events.last().map(|(event, _)| event.a), Some(0), "the last ones have no name");
 }
 
 #[test]
@@ -321,6 +601,14 @@ impl World for Changing {
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
         Pretended.ring()
+    }
+
+    fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
+        Pretended.interrupt(wanted)
+    }
+
+    fn may_read_counters(&self) -> bool {
+        true
     }
 
     fn may_observe(&self, _pid: u32) -> Result<(), String> {
@@ -437,7 +725,16 @@ fn damaged_conversations_end_or_go_on() {
         Request::Gone(0),
         Request::Finish,
     ];
-    let sessions = [observation, snapshots, bells];
+    let noise = vec![
+        HELLO,
+        NOISE,
+        Request::Process(7),
+        Request::Threads(vec![7, 8]),
+        Request::Tick,
+        Request::Counts,
+        Request::Finish,
+    ];
+    let sessions = [observation, snapshots, bells, noise];
     let (times, seed) = (testkit::times(1_000_000), testkit::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);
     while messages < times {

@@ -14,7 +14,8 @@ use super::times::{duration, short_time};
 ///
 /// A thread on each CPU reads the clock in a loop. What takes the CPU from it for a moment, a detour, is a gap between
 /// two readings. The kernel's events say what each detour was: the timer tick, a device, another CPU's interrupt and the
-/// thread that sent it, a thread that ran instead. Nothing on the machine is changed. The causes need root.
+/// thread that sent it, a thread that ran instead. Nothing on the machine is changed. The causes need eBPF: root has it,
+/// and the installed cox-observe has it for others, who see other users' threads as 'another user's'.
 #[derive(Clone, Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -13,9 +13,9 @@ use interference::ticks::{OF_DETOURS, OF_QUANTA, groups};
 use interference::{Cause, CauseId};
 use machine::Root;
 use machine::interrupts;
-use machine::kernel_symbols::KernelSymbols;
 use machine::topology::Topology;
 use noise::findings::OfCpu;
+use noise::source::Functions;
 use noise::{Loop, Measured, Work};
 use report::noise as doc;
 use samples::Samples;
@@ -28,7 +28,7 @@ const COARSE_NS: u64 = 10_000;
 
 /// Returns the document.
 pub fn document(measured: &Measured) -> doc::NoiseReport {
-    let names = KernelNames::read();
+    let names = KernelNames::with(&measured.functions);
     let found = &measured.found;
     let begin_ns = found.cpus.iter().map(|cpu| cpu.window_ns.0).min().unwrap_or(0);
     let mut causes: Vec<doc::Cause> = found.causes.all().iter().map(|cause| names.cause(cause)).collect();
@@ -94,19 +94,19 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
 }
 
 /// The names of the running kernel.
-pub struct KernelNames {
-    symbols: KernelSymbols,
+pub struct KernelNames<'f> {
+    functions: &'f Functions,
     devices: BTreeMap<u32, String>,
 }
 
-impl KernelNames {
-    /// Reads the names.
-    pub fn read() -> KernelNames {
+impl KernelNames<'_> {
+    /// Reads the names of devices, and takes those of functions.
+    pub fn with(functions: &Functions) -> KernelNames<'_> {
         let root = Root::live();
         let devices = |row: &interrupts::Row| Some((row.name.parse().ok()?, row.devices().join(", ")));
         let rows = interrupts::interrupts(&root).unwrap_or_default();
         KernelNames {
-            symbols: KernelSymbols::read(&root).unwrap_or_default(),
+            functions,
             devices: rows.iter().filter_map(devices).filter(|(_, names): &(u32, String)| !names.is_empty()).collect(),
         }
     }
@@ -121,14 +121,14 @@ impl KernelNames {
             name: describe::name(cause, self),
             class: describe::class(cause, self).to_owned(),
             knob: describe::knob(cause, self),
-            call_site: place.map(|place| self.function(place).unwrap_or_else(|| format!("{place:#x}"))),
+            call_site: place.and_then(|place| self.function(place)),
         }
     }
 }
 
-impl Names for KernelNames {
-    fn function(&self, address: u64) -> Option<String> {
-        self.symbols.name(address).map(str::to_owned)
+impl Names for KernelNames<'_> {
+    fn function(&self, number: u64) -> Option<String> {
+        self.functions.get(&number).cloned()
     }
 
     fn devices(&self, irq: u32) -> Option<String> {

@@ -12,7 +12,7 @@ use super::noise::KernelNames;
 
 /// Returns the part of the report.
 pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
-    let names = KernelNames::read();
+    let names = KernelNames::with(&taken.functions);
     let causes = taken.causes.all();
     let mut totals: BTreeMap<CauseId, (u64, u64, Sum)> = BTreeMap::new();
     let mut threads = Vec::new();
@@ -40,6 +40,7 @@ pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
     let taken_by_threads_ns = total.iter().filter(by_threads).map(|row| row.inside_ns).sum();
     let all_ns: u64 = total.iter().map(|row| row.inside_ns).sum();
     ProgramNoise {
+        blind: taken.blind.clone(),
         causes: causes.iter().map(|cause| names.cause(cause)).collect(),
         total,
         threads,

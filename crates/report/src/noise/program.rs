@@ -16,6 +16,8 @@ const NAMES: usize = 52;
 /// What was taken from the threads of a program. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramNoise {
+    /// Why the kernel told nothing, so that all other figures are empty; null if it told causes.
+    pub blind: Option<String>,
     /// All causes; the other figures name them by their index.
     pub causes: Vec<Cause>,
     /// What each cause took from all threads, the most first.
@@ -64,6 +66,9 @@ pub struct ThreadNoise {
 
 impl ProgramNoise {
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+        if let Some(why) = &self.blind {
+            return style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
+        }
         let mut lines = style.section(&self.heading(), &[]);
         let worth = |taken: &&TakenFromThreads| taken.inside_ns > 0;
         let listed: Vec<&TakenFromThreads> = self.total.iter().filter(worth).take(LISTED).collect();

@@ -208,12 +208,13 @@ pub(super) fn interruption(program: &OsStr) -> Option<&'static str> {
 }
 
 /// The BPF programs that do not run at a tracepoint and that only some parts (clocks, snapshots, overlap, noise) need, with those parts.
-pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 5] = [
+pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 6] = [
     ("on_sample", &[Clocks]),
     ("dump_clocks", &[Clocks]),
     ("on_look", &[Snaps]),
     ("on_minor_fault", &[Interrupts]),
     ("on_major_fault", &[Interrupts]),
+    ("name_function", &[Interrupts]),
 ];
 
 /// The BPF maps that only some parts (clocks, snapshots, overlap, noise) need, with those parts.

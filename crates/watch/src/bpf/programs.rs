@@ -282,6 +282,18 @@ impl Programs {
         absent.map(tracepoint).collect()
     }
 
+    /// Returns the name of the kernel's function that contains `address`. `None` if there is none.
+    pub(crate) fn function(&self, address: u64) -> Option<String> {
+        let program = self.program("name_function").ok()?;
+        // SAFETY: `noise_address` is an aligned word in a mapping that lives as long as self; only `name_function` reads it.
+        unsafe { (&raw mut (*self.0.state.as_ptr()).noise_address).write_volatile(address) };
+        program.test_run(libbpf_rs::ProgramInput::default()).ok()?;
+        // SAFETY: `noise_name` is an array of bytes in the same mapping; only `name_function` writes it, which has ended.
+        let name = unsafe { (&raw const (*self.0.state.as_ptr()).noise_name).read_volatile() };
+        let text: Vec<u8> = name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+        function_in(std::str::from_utf8(&text).ok()?)
+    }
+
     /// Returns the number of noise events that did not fit into the ring.
     pub(crate) fn lost_interruptions(&self) -> u64 {
         // SAFETY: `noise_lost` is an aligned word in a mapping that lives as long as self.
@@ -423,6 +435,12 @@ fn variables(object: &Object) -> Option<NonNull<types::bss>> {
 fn attach(program: &ProgramMut<'_>) -> Result<Link, WatchError> {
     let quiet = Libbpf::quiet();
     program.attach().map_err(|e| refused(&e, &quiet))
+}
+
+/// Returns the function in the text that the kernel makes of an address: `NAME`, `NAME [MODULE]`, or the address itself if it knows no function there.
+fn function_in(text: &str) -> Option<String> {
+    let name = text.split(' ').next()?;
+    (!name.is_empty() && !name.starts_with("0x")).then(|| name.to_owned())
 }
 
 fn recursion_misses(program: &ProgramMut<'_>) -> u64 {

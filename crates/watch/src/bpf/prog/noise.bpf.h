@@ -290,6 +290,11 @@ COX_INLINE int noise_sent(u8 kind, u32 cpu, u64 place, u64 what)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 
+	/* What another user's thread does in the kernel is hidden with its name. */
+	if (is_hidden(p)) {
+		noise_write_named(bpf_ktime_get_ns(), kind, cpu, p, 0, what, -1);
+		return 0;
+	}
 	/* The idle task has no user registers. */
 	noise_write_named(bpf_ktime_get_ns(), kind, cpu, p, place, what, p->pid && !(p->flags & PF_KTHREAD) ? user_call_of(p).nr : -1);
 	return 0;
@@ -402,6 +407,11 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 	u64 flags = 0;
 
 	noise_count(COX_COUNT_SWITCHES);
+	/* A thread that has become another user without an exec, by setuid(2), is followed no longer. */
+	if (left && owned && !is_owners(prev)) {
+		left->followed = 0;
+		left = NULL;
+	}
 	if (left) {
 		if (!noise_runs[cpu])
 			noise_arrived(cpu);
@@ -452,8 +462,27 @@ COX_INLINE void noise_newtask(struct task_struct *child, struct cox_thread *crea
 
 COX_INLINE void noise_exec(struct task_struct *p, struct linux_binprm *bprm, struct cox_thread *thread)
 {
-	if (noise_in(thread) && gains_rights(p, bprm))
-		thread->noise.followed = 0;
+	if (!noise_in(thread) || !gains_rights(p, bprm))
+		return;
+	thread->noise.followed = 0;
+	/* Nothing more is told about this CPU until a followed thread comes. */
+	noise_now_runs(noise_cpu(), 0);
+}
+
+/*
+ * Names the kernel's function at an address: user space writes `noise_address` and runs this program. Without CAP_SYSLOG, /proc/kallsyms shows no
+ * addresses, so user space cannot look up the name itself.
+ */
+u64 noise_address;
+char noise_name[128];
+
+SEC("syscall")
+int name_function(void *ctx)
+{
+	static const char format[] = "%ps";
+	u64 address = noise_address;
+
+	return bpf_snprintf(noise_name, sizeof(noise_name), format, &address, sizeof(address)) < 0;
 }
 
 #endif
