@@ -143,7 +143,7 @@ impl Names for KernelNames<'_> {
 /// What is needed for the figures of one CPU.
 struct Cpu<'m> {
     measured: &'m Measured,
-    names: &'m KernelNames,
+    names: &'m KernelNames<'m>,
     cpu: &'m OfCpu,
     begin_ns: u64,
     /// Index of the cause `outside`; that of `unknown` follows.
