@@ -11,8 +11,10 @@ const LONGEST: usize = 8192;
 const SHORTEST: usize = 32;
 /// The series has at least this many segment lengths, so at least seven segments that overlap by one half.
 const LENGTHS: usize = 4;
-/// A peak has at least this many times the power of the floor. With seven segments, noise exceeds it in less than one spectrum in a million.
-const ABOVE_FLOOR: f64 = 10.0;
+/// How often a spectrum of noise may have a peak.
+const FALSE_PEAKS: f64 = 1e-3;
+/// How many segments count as one independent spectrum: they overlap, and disturbances come in bursts, so that a few segments have most of the power.
+const SEGMENTS_PER_SPECTRUM: f64 = 2.0;
 /// Bins to each side, whose median is the floor.
 const AROUND: usize = 32;
 /// Largest number of peaks.
@@ -60,7 +62,7 @@ pub fn spectrum(samples: &[f64], interval_ns: f64) -> Option<Spectrum> {
     let gain: f64 = window.iter().sum();
     let half = length / 2;
     let mut power = vec![0.0; half + 1];
-    let mut segments = 0;
+    let mut segments = 0_u32;
     for begin in (0..=samples.len() - length).step_by(half) {
         let segment = &samples[begin..begin + length];
         let mean = segment.iter().sum::<f64>() / length as f64;
@@ -75,7 +77,12 @@ pub fn spectrum(samples: &[f64], interval_ns: f64) -> Option<Spectrum> {
     let amplitudes: Vec<f64> =
         power.iter().enumerate().map(|(at, sum)| (sum / f64::from(segments)).sqrt() * sides(at) / gain).collect();
     let step_hz = 1e9 / interval_ns / length as f64;
-    Some(Spectrum { step_hz, segments: segments as usize, peaks: peaks(&amplitudes, step_hz), amplitudes })
+    Some(Spectrum {
+        step_hz,
+        segments: segments as usize,
+        peaks: peaks(&amplitudes, step_hz, threshold(segments, half)),
+        amplitudes,
+    })
 }
 
 fn hann(at: usize, length: usize) -> f64 {
@@ -113,8 +120,23 @@ fn transform(values: &mut [[f64; 2]]) {
     }
 }
 
-/// Finds the peaks: local maxima far above the floor that are not side lobes of a larger peak.
-fn peaks(amplitudes: &[f64], step_hz: f64) -> Vec<Peak> {
+/// Returns how many times the power of the floor a peak has at least, so that one spectrum of noise in a thousand has a peak.
+///
+/// The mean of `k` powers of noise is distributed like a Gamma variable of shape `k`, of which a part of at most exp(−k (t − 1 − ln t)) is above `t` times its
+/// mean (Chernoff's bound). The floor is a median, which is (1 − 1/9k)³ times the mean (Wilson and Hilferty 1931).
+fn threshold(segments: u32, frequencies: usize) -> f64 {
+    let k = (f64::from(segments) / SEGMENTS_PER_SPECTRUM).max(1.0);
+    let wanted = (frequencies as f64 / FALSE_PEAKS).ln() / k;
+    let (mut low, mut high) = (1.0, 2.0 * wanted + 4.0);
+    for _ in 0..60 {
+        let middle: f64 = (low + high) / 2.0;
+        if middle - 1.0 - middle.ln() < wanted { low = middle } else { high = middle }
+    }
+    high / (1.0 - 1.0 / (9.0 * k)).powi(3)
+}
+
+/// Finds the peaks: local maxima that have at least `threshold` times the power of the floor, and are not side lobes of a larger peak.
+fn peaks(amplitudes: &[f64], step_hz: f64, threshold: f64) -> Vec<Peak> {
     let at = |bin: usize| amplitudes.get(bin).copied().unwrap_or(0.0);
     // The lowest frequencies hold what the window makes of drifts.
     let mut maxima: Vec<usize> =
@@ -129,7 +151,7 @@ fn peaks(amplitudes: &[f64], step_hz: f64) -> Vec<Peak> {
         let above_floor = if floor > 0.0 { (at(bin) / floor).min(MOST_ABOVE) } else { MOST_ABOVE };
         let place = bin as f64 + offset(at(bin - 1), at(bin), at(bin + 1));
         let is_lobe = found.iter().any(|(other, amplitude, _)| at(bin) < 2.0 * amplitude * side_lobe(place - other));
-        if above_floor * above_floor < ABOVE_FLOOR || is_lobe {
+        if above_floor * above_floor < threshold || is_lobe {
             continue;
         }
         let lobe =
@@ -230,6 +252,26 @@ mod tests {
             let expected = if peak.hz > 499.0 { 0.0005 } else { 0.001 };
             assert!((peak.amplitude - expected).abs() < 0.00005, "{peak:?}");
         }
+    }
+
+    #[test]
+    fn more_segments_show_smaller_peaks() {
+        // Solutions of t − 1 − ln t = ln(N / 0.001) / k, by another program.
+        for (segments, frequencies, above_mean, k) in [(7, 256, 6.417, 3.5), (13, 2048, 4.806, 6.5)] {
+            let median: f64 = 1.0 - 1.0 / (9.0 * k);
+            let found: f64 = threshold(segments, frequencies);
+            assert!((found * median.powi(3) - above_mean).abs() < 0.01, "{segments}: {found}");
+        }
+        // A tick of 5 % of every fourth quantum, while one quantum in thirty is lost as a whole: it shows after 30 s, not after 3 s.
+        let mut random = noise(11);
+        let mut tick = |n: u32| if random() > 0.933 { 1.0 } else { f64::from(u8::from(n.is_multiple_of(4))) * 0.05 };
+        let samples: Vec<f64> = (0..30_000).map(&mut tick).collect();
+        let peaks = |samples: &[f64]| {
+            spectrum(samples, 1e6).unwrap().peaks.iter().map(|peak| peak.hz.round()).collect::<Vec<_>>()
+        };
+        assert_eq!(peaks(&samples[..3_000]), [0.0; 0]);
+        let found = peaks(&samples);
+        assert!(found.contains(&250.0), "{found:?}");
     }
 
     #[test]

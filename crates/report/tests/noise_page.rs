@@ -144,7 +144,7 @@ fn each_detour_has_a_mark_and_many_share_marks() {
 #[test]
 fn many_cpus_share_the_room_for_marks() {
     let mut report = measured("detour");
-    report.cpus[0].detours = detours(20_000);
+    report.cpus[0].detours = detours(4_000);
     report.cpus = (0..128).map(|cpu| report::noise::Cpu { cpu, ..report.cpus[0].clone() }).collect();
     let page = html::noise(&report);
     assert!(page.len() < 20_000_000, "{} bytes", page.len());
