@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut Markup, cpu: &Cpu) {
     if known.is_empty() {
         return;
     }
-    out.push_str("<div class=\"pair\">");
+    writeln!(out, "<div class=\"{}\">", if known.len() == 1 { "pair one" } else { "pair" });
     for (title, one, many, histogram) in known {
         picture(out, title, (one, many), histogram);
     }
@@ -46,7 +46,7 @@ fn picture(out: &mut Markup, title: &str, (one, many): (&str, &str), histogram: 
     };
     let median = quantile(histogram, total, 0.5);
     let note = format!(
-        "{}: the shortest {}, half below {} more, the longest {}. The number is on a logarithmic scale.",
+        "{}: the shortest {}, half at most {} longer, the longest {}. The number is on a logarithmic scale.",
         named(total),
         length(*shortest),
         duration(median - shortest),
