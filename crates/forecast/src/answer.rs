@@ -1,7 +1,7 @@
 //! The forecast: what noise costs a bulk-synchronous program for each work and number of ranks, and which cause costs
 //! most.
 //!
-//! A program that synchronises N nodes after a work W takes S(N, W) = 1 + E[largest of N delays] / (W + C) times as long
+//! A program that synchronises N nodes after a work W takes S(N, W) = 1 + E\[largest of N delays\] / (W + C) times as long
 //! as without noise, where C is the cost of a synchronisation.
 
 use random::Random;

@@ -18,7 +18,7 @@ use crate::pareto::Pareto;
 /// Largest delays that are a cluster.
 pub(crate) const TIES: f64 = 3.0;
 /// Observations that can be in the gap below a cluster: a part of those in the cluster, but nearly one in any case.
-const FEW: f64 = 0.05;
+const FEW: f64 = 0.25;
 const FEWEST: f64 = 0.9;
 /// If so many delays lie close together below the gap, fewer largest ones are a cluster, too. A smooth law has one or
 /// two there.
@@ -38,6 +38,8 @@ const DOUBT: usize = 4;
 pub struct Ladder {
     /// Height of a step, in nanoseconds.
     pub height: f64,
+    /// Observations in the cluster as a multiple of those in its tail.
+    pub first: f64,
     /// For each draw: probability of a step as a part of that of the step below.
     pub ratios: Vec<f64>,
 }
@@ -71,7 +73,7 @@ pub(crate) fn cluster(sample: &Levels, draws: usize, random: &mut Random) -> Opt
             let drawn = (ratio * gamma(count + 0.5, random) / count).min(1.0) * (0.25 + 0.75 * random.unit());
             if is_known || draw.is_multiple_of(DOUBT) { drawn } else { 0.0 }
         };
-        Ladder { height: gap, ratios: (0..draws).map(ratio).collect() }
+        Ladder { height: gap, first: count / in_tail, ratios: (0..draws).map(ratio).collect() }
     });
     Some(Cluster { levels: all[to - 1].levels, threshold, count: in_tail, scale, draws: laws, ladder })
 }

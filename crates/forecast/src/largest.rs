@@ -193,7 +193,7 @@ fn probabilities(tail: f64, count: f64, ranges: &[Range], random: &mut Random) -
 fn on_ladder(n: f64, probability: f64, ladder: &Ladder, draw: usize) -> f64 {
     let ratio = ladder.ratios[draw];
     let mut sum = 0.0;
-    let mut reached = probability * ratio;
+    let mut reached = (probability * ladder.first * ratio).min(1.0);
     for _ in 0..STEPS {
         if n * reached < 1e-6 {
             break;

@@ -171,7 +171,7 @@ pub struct Row {
     pub estimated: f64,
     /// Median of |estimate / truth − 1|.
     pub median_error: f64,
-    /// The same for the slowdown 1 + E[max] / [`WORK`].
+    /// The same for the slowdown, with the work [`WORK`].
     pub slowdown_error: f64,
     /// Samples the interval of which contains the truth, as a part of those with an estimate.
     pub covered: f64,

@@ -163,6 +163,10 @@ mod tests {
         for (is, expected) in throughputs.iter().zip([8.0 / 1.9, 7.0 / 1.01, 6.0 / 1.01]) {
             assert!((is / expected - 1.0).abs() < 0.05, "{throughputs:?}");
         }
+        let first = compared.choices[0];
+        let (throughput, slowdown) = (first.throughput.unwrap(), first.slowdown.estimate.unwrap());
+        assert_eq!((throughput.low, throughput.high), (8.0 / slowdown.high, 8.0 / slowdown.low));
+        assert!(throughput.low < throughput.high && throughput.value <= first.at_most, "{first:?}");
     }
 
     #[test]

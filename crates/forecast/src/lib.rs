@@ -2,7 +2,8 @@
 //! The code is pure: no I/O, no clock, and the same answer for the same seed.
 //!
 //! A program that synchronises after a work W ends each phase when the slowest node does. Its slowdown on N nodes is
-//! S(N, W) = 1 + E[largest of N delays] / (W + C), where C is the cost of a synchronisation.
+//! S(N, W) = 1 + E\[largest of N delays\] / (W + C), where C is the cost of a synchronisation. In the replay, a
+//! synchronisation takes no time: noise during it costs nothing.
 //!
 //!  1. [`recording`]: the detours of all CPUs of a node on one time axis. A *node vector*, all CPUs at the same instant, is
 //!     the unit: ticks that hit the CPUs of a node together are not independent.
@@ -14,7 +15,7 @@
 //!  5. [`largest`]: the expected largest of N delays, with a 95 % interval, and whether it is measured or extrapolated;
 //!     [`bound`]: *at least*, which needs no model of the tail.
 //!  6. [`answer`]: the slowdown for each work and number of ranks, without each cause, and with all nodes' noise at the
-//!     same time. [`leave`]: how many CPUs to leave to the system.
+//!     same time. [`mod@leave`]: how many CPUs to leave to the system.
 //!
 //! [`laws`] assesses steps 4 and 5 on laws with known answers. What a recording does not contain, no estimate knows: a
 //! cause that hits once an hour is in none of a minute.

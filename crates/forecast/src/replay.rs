@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::recording::{Cpu, Detour, Recording};
     use crate::timeline::tests::{by_definition, random_recording};

@@ -27,10 +27,11 @@ const MOST: f64 = 1000.0;
 const HALF: f64 = 100.0;
 /// Smallest number of observations in a fit.
 const FEWEST: f64 = 12.0;
-/// Fits with at least this shape are refused. The variance of the excesses is infinite from 0.5 on. Of samples of 10,000,
-/// 0.2 % with shape 0.4 and 99.5 % with shape 2/3 are refused.
+/// Fits with at least this shape are refused. The variance of the excesses is infinite from 0.5 on. Of 1,000
+/// simulated samples of 10,000 delays, 1 with shape 0.4, 234 with shape 0.5 and 984 with shape 2/3 are refused.
 pub const HEAVIEST: f64 = 0.53;
-/// A fit is rejected if its Anderson-Darling statistic is larger. 1 % of right fits are (20,000 simulated samples).
+/// A fit is rejected if its Anderson-Darling statistic is larger. 0.2 to 0.8 % of right fits are
+/// (3,000 simulated samples with shapes from -0.2 to 0.4, of 30 to 1,000 excesses).
 const POOREST_FIT: f64 = 1.6;
 /// The same for excesses that are spread over gaps: lumps remain, and the fit need not be as good.
 const POOREST_SPREAD: f64 = 20.0;

@@ -137,28 +137,41 @@ fn phases_much_shorter_than_detours() {
 }
 
 /// Forecasts from recordings of 20 s, each of another node, for 64 nodes. The truth is simulated with a recording of
-/// 1,000 s. Detours of exponential length, 2 and 1 % of time.
-#[test]
-fn intervals_cover_the_simulated_slowdown() {
-    let sources = [Source::Varied(10 * MS, 200 * US), Source::Varied(300 * MS, 3 * MS)];
+/// 1,000 s. Returns how many of 30 have an estimate.
+fn cover(name: &str, sources: &[Source], work: u64) -> usize {
     let mut random = Random::new(7);
     let length = 1000 * SECOND;
-    let timeline = Timeline::new(&recording(&sources, length, &mut random), 1);
-    let question = Question { ranks: vec![64], ranks_per_node: 1, work_ns: vec![2 * MS], sync_ns: 0, seed: 1 };
-    let (truth, error) = simulated(&timeline, length, 64, 2 * MS, 20_000, &mut random);
+    let timeline = Timeline::new(&recording(sources, length, &mut random), 1);
+    let question = Question { ranks: vec![64], ranks_per_node: 1, work_ns: vec![work], sync_ns: 0, seed: 1 };
+    let (truth, error) = simulated(&timeline, length, 64, work, 20_000, &mut random);
     let (mut covered, mut values) = (0, Vec::new());
     for _ in 0..30 {
-        let forecast = forecast(&recording(&sources, 20 * SECOND, &mut random), &question).unwrap();
+        let forecast = forecast(&recording(sources, 20 * SECOND, &mut random), &question).unwrap();
         let slowdown = forecast.works[0].scales[0];
-        assert!(slowdown.at_least < 1.0 + truth);
+        assert!(slowdown.at_least < 1.0 + truth + 3.0 * error);
         if let Some(estimate) = slowdown.estimate {
-            covered += usize::from((estimate.low - 2.0 * error..estimate.high + 2.0 * error).contains(&(1.0 + truth)));
+            covered += usize::from((estimate.low - 2.0 * error..=estimate.high + 2.0 * error).contains(&(1.0 + truth)));
             values.push(estimate.value);
         }
     }
     values.sort_unstable_by(f64::total_cmp);
     let (estimated, median) = (values.len(), values[values.len() / 2]);
-    println!("{:.3} ± {error:.3}, median {median:.3}, covered {covered} of {estimated} of 30", 1.0 + truth);
-    assert!((median / (1.0 + truth) - 1.0).abs() < 0.05, "{median} {truth}");
-    assert!(estimated >= 15 && covered * 5 >= estimated * 4, "{covered} of {estimated} of 30");
+    println!("{name}: {:.4} ± {error:.4}, median {median:.4}, covered {covered} of {estimated}", 1.0 + truth);
+    assert!((median / (1.0 + truth) - 1.0).abs() < 0.05, "{name}: {median} {truth}");
+    assert!(covered * 5 >= estimated * 4, "{name}: {covered} of {estimated}");
+    estimated
+}
+
+#[test]
+fn intervals_cover_the_simulated_slowdown() {
+    let equal = [Source::Poisson(20 * MS, 200 * US)];
+    assert!(cover("equal detours, 2 ms", &equal, 2 * MS) >= 24);
+    assert!(cover("equal detours, 20 ms", &equal, 20 * MS) >= 24);
+    let daemon = [Source::Periodic(4 * MS, 10 * US), Source::Poisson(400 * MS, 2 * MS)];
+    assert!(cover("ticks and daemon", &daemon, MS) >= 24);
+    assert!(cover("ticks and daemon, 20 ms", &daemon, 20 * MS) >= 24);
+    assert!(cover("exponential", &[Source::Varied(10 * MS, 200 * US)], 2 * MS) >= 24);
+    // 2 and 1 % of time. Of two such sources, the rarer can look like a tail that is too heavy.
+    let two = [Source::Varied(10 * MS, 200 * US), Source::Varied(300 * MS, 3 * MS)];
+    assert!(cover("two exponential sources", &two, 2 * MS) >= 15);
 }

@@ -10,6 +10,8 @@
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
 //!    caused outside this kernel.
 //! 6. [`describe`]: causes in words, and what silences them.
+//! 7. [`parts`]: what a detour's time consists of. [`ticks`]: what ticks did beside the function of the tick.
+//! 8. [`buckets`]: histograms of quanta. [`spectrum`]: which disturbances are periodic.
 //!
 //! The time of a cause is *net*: without what interrupted it in turn. A timer's interrupt that ran for 10 µs, of which the network's interrupt took
 //! 4 µs, has 6 µs. So the sum over all causes counts no time twice.
@@ -17,6 +19,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod buckets;
 pub mod cause;
 mod contexts;
 pub mod describe;
@@ -24,7 +27,10 @@ pub mod detours;
 mod faults;
 pub mod interval;
 pub mod intervals;
+pub mod parts;
 mod senders;
+pub mod spectrum;
+pub mod ticks;
 mod waits;
 
 pub use account::{Account, Sum};

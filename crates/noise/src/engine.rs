@@ -126,18 +126,17 @@ impl Engine for Noise {
         if threshold_ns.is_some_and(|ns| (ns as f64) * rate < 2.0) {
             bail!("the threshold is below two ticks of the clock ({:.1} ns)", 2.0 / rate);
         }
-        // Memory that the kernel may take away would fault in the middle of the measurement. Without the right to lock it, faults are seen and
-        // reported as such.
-        // SAFETY: the call has no memory arguments.
-        let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
         let team = Team::start(&self.plan, rate)?;
+        // All memory of the loops exists now. Pages that the kernel took away would fault in the middle of the measurement. Without the right to lock
+        // them, faults are seen and reported as such. Later memory is not locked: a limit would then let allocations fail.
+        // SAFETY: the call has no memory arguments.
+        let _ = unsafe { libc::mlockall(libc::MCL_CURRENT) };
         let (mask, has_free_cpu) = leave(&self.plan.cpus)?;
         self.source.follow(|events| events.follow_threads(team.tids()))?;
         std::thread::sleep(self.plan.warm_up / 2);
         let middle = Instant::now();
         std::thread::sleep(self.plan.warm_up / 2);
-        let from_events = self.source.counts()?;
-        let before = Reading::now(team.tids(), from_events).context("cannot read the kernel's counters")?;
+        let before = Reading::now(team.tids(), || self.source.counts())?;
         let last = Instant::now();
         let instants = [first, middle, last];
         Clock::require_steady(instants)?;
@@ -183,8 +182,7 @@ impl Engine for Noise {
         while !running.team.has_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let from_events = self.source.counts()?;
-        let after = Reading::now(running.team.tids(), from_events).context("cannot read the kernel's counters")?;
+        let after = Reading::now(running.team.tids(), || self.source.counts())?;
         let (cpus, tids) = (running.team.cpus().to_vec(), running.team.tids().to_vec());
         let series = running.team.finish()?;
         let clock = Clock::new(running.instants[2], Instant::now())?;

@@ -2,7 +2,9 @@
 
 mod forecast;
 mod program;
+mod samples;
 mod text;
+mod ticks;
 
 use ledger::Provenance;
 use schemars::JsonSchema;
@@ -12,7 +14,12 @@ pub use forecast::{
     AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
 };
 pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
+pub(crate) use samples::small_percent;
+pub use samples::{Loss, Peak, Spectrum};
 pub use text::text;
+pub(crate) use text::{answer, caused_by, check, conclusion, header, knobs};
+pub(crate) use ticks::table as table_of_ticks;
+pub use ticks::{TickGroup, TickPart};
 
 /// Version of the JSON schema of [`NoiseReport`].
 pub const SCHEMA_VERSION: u32 = 1;
@@ -141,6 +148,25 @@ pub struct Cpu {
     pub steal_ns: u64,
     /// The listed detours: begin, length, index of the cause.
     pub detours: Vec<(u64, u64, u32)>,
+    /// What ticks did: detours that contain the timer tick, grouped by what else they contain. The most frequent groups come first, and rare
+    /// ones are one group, the last. Empty without events.
+    #[serde(default)]
+    pub ticks: Vec<TickGroup>,
+    /// Histogram of the quanta of `fwq`: the shortest length of a bucket, and the number of quanta in it. Null for other loops.
+    #[serde(default)]
+    pub quanta: Option<Vec<(u64, u64)>>,
+    /// Histogram of the steps of `bsp`, with their barriers, like `quanta`. Null for other loops.
+    #[serde(default)]
+    pub steps: Option<Vec<(u64, u64)>>,
+    /// Histogram of the work of the steps of `bsp`, the time up to the barrier, like `quanta`. Null for other loops.
+    #[serde(default)]
+    pub until_barrier: Option<Vec<(u64, u64)>>,
+    /// How much of each quantum of `ftq` was lost. Null for other loops.
+    #[serde(default)]
+    pub loss: Option<Loss>,
+    /// Which disturbances of `ftq` are periodic. Null for other loops, and if there are fewer than 128 quanta.
+    #[serde(default)]
+    pub spectrum: Option<Spectrum>,
 }
 
 /// Detours above a threshold.
@@ -214,9 +240,21 @@ impl Cpu {
         self.fine.stolen_ns as f64 / self.length_ns.max(1) as f64
     }
 
+    /// Returns the time that a detour took: of quanta and steps, what they took longer than the shortest one.
+    #[must_use]
+    pub fn lost_ns(&self, length_ns: u64) -> u64 {
+        length_ns.saturating_sub(self.quiet_ns.unwrap_or(0))
+    }
+
     /// Returns a time in each second of the measurement, µs.
     #[must_use]
     pub fn us_per_s(&self, ns: u64) -> f64 {
-        ns as f64 / 1e3 / (self.length_ns.max(1) as f64 / 1e9)
+        ns as f64 / 1e3 / self.seconds()
+    }
+
+    /// Returns the length of the measurement, s.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.length_ns.max(1) as f64 / 1e9
     }
 }

@@ -21,7 +21,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
-use wire::noise::{Event, Named, count};
+use wire::noise::{Event, Named};
 
 pub use crate::bpf::Noise as Settings;
 use crate::bpf::{INTERRUPTIONS, Part, Parts, Programs, process_key, system, tracepoint};
@@ -180,15 +180,10 @@ impl NoiseEvents for Interruptions {
 
     fn counts(&mut self) -> Result<Counts, WatchError> {
         let map = self.programs.map("noise_counts")?;
-        let mut counts: Counts = Vec::new();
-        for index in 0..count::ALL as u32 {
-            let of_cpus = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
-            let of_cpus = of_cpus.map_err(|e| system("reading counters", e))?.unwrap_or_default();
-            counts.resize_with(of_cpus.len(), || vec![0; count::ALL]);
-            for (cpu, bytes) in of_cpus.iter().enumerate() {
-                counts[cpu][index as usize] = bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
-            }
-        }
+        let of_cpus =
+            map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("reading counters", e))?;
+        let words = |bytes: &Vec<u8>| bytes.chunks_exact(size_of::<u64>()).map(bytemuck::pod_read_unaligned).collect();
+        let counts: Counts = of_cpus.unwrap_or_default().iter().map(words).collect();
         Ok(counts)
     }
 

@@ -20,7 +20,7 @@ use super::times::{duration, short_time};
 #[command(
     args_conflicts_with_subcommands = true,
     override_usage = "cox noise [OPTIONS]\n       cox noise forecast FILE... --ranks N [OPTIONS]",
-    after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms\n\n\
+    after_help = "Example:\n  cox noise\n  cox noise --cpus 2-3 --for 60s --json noise.json\n  cox noise --loop fwq --quantum 1ms --html noise.html\n\n\
 Exit codes:\n  0    measured\n  2    wrong options, or CPUs that cannot be measured\n  125  cox failed"
 )]
 pub struct Noise {
@@ -78,6 +78,9 @@ pub struct Noise {
     /// Write the detours as netgauge's noise trace, one FILE for each CPU: %c is the CPU
     #[arg(long, value_name = "FILE")]
     pub netgauge: Option<PathBuf>,
+    /// Write a page with pictures to FILE: detours over time and by length, quanta, what ticks did
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print no text
     #[arg(short, long)]
     pub quiet: bool,

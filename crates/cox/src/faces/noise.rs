@@ -1,10 +1,15 @@
 //! The section of the noise engine as a document: names for causes, and sums.
 
+mod samples;
+mod ticks;
+
 use std::collections::BTreeMap;
 
 use interference::audit::Compared;
 use interference::describe::{self, Names};
-use interference::detours::{Detour, Finding};
+use interference::detours::Detour;
+use interference::parts::Parts;
+use interference::ticks::{OF_DETOURS, OF_QUANTA, groups};
 use interference::{Cause, CauseId};
 use machine::Root;
 use machine::interrupts;
@@ -13,6 +18,7 @@ use noise::findings::OfCpu;
 use noise::source::Functions;
 use noise::{Loop, Measured, Work};
 use report::noise as doc;
+use samples::Samples;
 use session::provenance;
 use syscalls::Sysno;
 
@@ -36,7 +42,7 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
     causes.push(special("outside this kernel", "outside"));
     causes.push(special("unknown", "unknown"));
     let is_complete = measured.blind.is_none() && measured.lost == 0;
-    let of_cpu = |cpu: &OfCpu| Cpu { measured, cpu, begin_ns, outside, is_complete }.document();
+    let of_cpu = |cpu: &OfCpu| Cpu { measured, names: &names, cpu, begin_ns, outside, is_complete }.document();
     let cpus = found.cpus.iter().map(of_cpu).collect();
     let both = |of: fn(&noise::counters::Thread) -> u64| {
         found.threads.as_ref().map(|(kernel, events)| [of(kernel), of(events)])
@@ -137,6 +143,7 @@ impl Names for KernelNames<'_> {
 /// What is needed for the figures of one CPU.
 struct Cpu<'m> {
     measured: &'m Measured,
+    names: &'m KernelNames<'m>,
     cpu: &'m OfCpu,
     begin_ns: u64,
     /// Index of the cause `outside`; that of `unknown` follows.
@@ -169,7 +176,8 @@ impl Cpu<'_> {
             stolen_ns: clock.length_ns(series.stolen),
             longest_ns: listed.longest_ns,
         };
-        let charges = self.charges(no_event, &excess);
+        let parts = self.parts(&excess);
+        let charges = self.charges(&parts, no_event, &excess);
         let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 {
             charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum()
         };
@@ -178,6 +186,9 @@ impl Cpu<'_> {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
             (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
         });
+        let uncovered = if has_work { OF_QUANTA } else { OF_DETOURS };
+        let ticks = groups(parts.iter().flatten(), uncovered, &self.measured.found.causes, self.names);
+        let samples = Samples::of(series, self.measured.plan.measuring, clock);
         doc::Cpu {
             cpu: cpu.cpu,
             tid: cpu.tid,
@@ -199,24 +210,29 @@ impl Cpu<'_> {
             check,
             steal_ns: cpu.steal_ns,
             detours: detours.collect(),
+            ticks: ticks.into_iter().map(ticks::row).collect(),
+            quanta: samples.quanta,
+            steps: samples.steps,
+            until_barrier: samples.until_barrier,
+            loss: samples.loss,
+            spectrum: samples.spectrum,
         }
     }
 
-    /// For each detour, the causes that it is charged to, and with how much. Of quanta, only the excess is charged.
-    fn charges(&self, no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
-        let cpu = self.cpu;
-        let charge = |(at, detour): (usize, &Detour)| {
-            let stolen = excess(detour);
-            match cpu.findings.get(at) {
-                Some(Finding::Caused { charged, .. }) => {
-                    let length = detour.length_ns.max(1);
-                    let part = |ns: u64| (u128::from(ns) * u128::from(stolen) / u128::from(length)) as u64;
-                    charged.iter().map(|(CauseId(at), ns)| (*at, part(*ns))).collect()
-                }
-                _ => vec![(no_event, stolen)],
-            }
+    /// What each detour consists of; `None` without an event. Of quanta, only the excess is divided.
+    fn parts(&self, excess: &dyn Fn(&Detour) -> u64) -> Vec<Option<Parts>> {
+        let parts =
+            |(at, detour): (usize, &Detour)| Parts::of(self.cpu.findings.get(at)?, detour.length_ns, excess(detour));
+        self.cpu.detours.iter().enumerate().map(parts).collect()
+    }
+
+    /// For each detour, the causes that it is charged to, and with how much.
+    fn charges(&self, parts: &[Option<Parts>], no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
+        let charge = |(parts, detour): (&Option<Parts>, &Detour)| match parts {
+            Some(parts) => parts.charged().into_iter().map(|(CauseId(at), ns)| (at, ns)).collect(),
+            None => vec![(no_event, excess(detour))],
         };
-        cpu.detours.iter().enumerate().map(charge).collect()
+        parts.iter().zip(&self.cpu.detours).map(charge).collect()
     }
 
     fn by_cause(&self, charges: &[Vec<(u32, u64)>]) -> Vec<doc::Taken> {

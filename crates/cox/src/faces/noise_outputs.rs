@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use machine::CpuSet;
 use outputs::{Output, of_cpu, refuse_same, to_stdout};
+use report::html;
 use report::noise::{Cpu, NoiseReport};
 use trace::{hlog, netgauge, noise, paraver, perfetto};
 
@@ -18,6 +19,7 @@ const INTERVAL_MS: u64 = 1000;
 pub struct Outputs {
     text: bool,
     json: Option<Output>,
+    html: Option<Output>,
     hlog: Option<Output>,
     trace: Option<Output>,
     paraver: Option<[Output; 3]>,
@@ -52,6 +54,7 @@ impl Outputs {
         };
         let named = [
             ("--json", options.json.clone()),
+            ("--html", options.html.clone()),
             ("--hlog", options.hlog.clone()),
             ("--trace", options.trace.clone()),
             ("--paraver", of_paraver(".prv")),
@@ -62,6 +65,7 @@ impl Outputs {
         Ok(Outputs {
             text: !options.quiet,
             json: Output::wanted(options.json.as_deref())?,
+            html: Output::wanted(options.html.as_deref())?,
             hlog: Output::wanted(options.hlog.as_deref())?,
             trace: Output::wanted(options.trace.as_deref())?,
             paraver: match (of_paraver(".prv"), of_paraver(".pcf"), of_paraver(".row")) {
@@ -85,6 +89,7 @@ impl Outputs {
             done = to_stdout(|out| writeln!(out, "{text}"));
         }
         done = done.and(self.json.map_or(Ok(()), |output| output.write(&of_json(report)?)));
+        done = done.and(self.html.map_or(Ok(()), |output| output.write(html::noise(report).as_bytes())));
         done = done.and(self.hlog.map_or(Ok(()), |output| output.write(&of_intervals(report)?)));
         let shown = (self.trace.is_some() || self.paraver.is_some()).then(|| shown(report)).unwrap_or_default();
         done = done.and(self.trace.map_or(Ok(()), |output| {

@@ -18,7 +18,7 @@ use crate::faces::noise_outputs::Outputs;
 /// Exit code for options that cannot be carried out.
 const WRONG: u8 = 2;
 
-/// Measures, prints the text, and writes the JSON.
+/// Measures, prints the text, and writes the JSON and the page.
 pub fn noise(options: &cli::Noise) -> Result<u8> {
     let plan = plan(options).and_then(|plan| plan.check().map(|()| plan));
     let plan = match plan {

@@ -1,5 +1,5 @@
 //! The report as one page with pictures over time: HTML without network access, fonts or foreign scripts, and complete without JavaScript.
-//! `comparison` is the other page: groups of runs side by side. `frame` writes the head and foot of both pages.
+//! `comparison` and `noise` are other pages: groups of runs side by side, and the noise on CPUs. `frame` writes the head and foot of all pages.
 //!
 //! Figures are those of the [`Document`], rounded as in the text report; pictures over time come from the [`Timeline`]. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
@@ -22,6 +22,7 @@ mod heat;
 mod hot;
 mod lanes;
 mod moves;
+mod noise;
 mod overall;
 mod plot;
 mod scale;
@@ -45,6 +46,7 @@ use crate::markup::Markup;
 use crate::text::rows::lost_ns;
 
 pub use comparison::{compared, tabled};
+pub use noise::noise;
 pub(crate) use scale::SHADES;
 
 /// Number of columns in pictures over time: as many as can be distinguished on a screen.

@@ -100,14 +100,26 @@ pub(super) fn name_in(out: &mut Markup, (x, y, width, height): (u64, u64, u64, u
 pub(super) fn grid(out: &mut Markup, (left, width): (u64, u64), (most, wanted): (f64, f64), y: impl Fn(f64) -> f64) {
     let step = scale::step(most, wanted).max(1.0);
     for value in (0..=(most / step) as u64).map(|at| at as f64 * step) {
-        let y = y(value);
-        write!(
-            out,
-            "<path class=\"grid\" d=\"M{left} {y:.1}h{width}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{}</text>",
-            left - 6,
-            y + 4.0,
-            count(value as u64)
-        );
+        line(out, (left, width), y(value), &count(value as u64));
+    }
+}
+
+/// Draws a horizontal line with its value to the left of it.
+pub(super) fn line(out: &mut Markup, (left, width): (u64, u64), y: f64, value: &str) {
+    write!(
+        out,
+        "<path class=\"grid\" d=\"M{left} {y:.1}h{width}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{value}</text>",
+        left - 6,
+        y + 4.0
+    );
+}
+
+/// Draws horizontal lines of shares, from 0 to `most`.
+pub(super) fn shares(out: &mut Markup, ends: (u64, u64), most: f64, y: impl Fn(f64) -> f64) {
+    let step = scale::step(most * 100.0, 4.0);
+    let decimals = if step >= 1.0 { 0 } else { (-step.log10()).ceil() as usize };
+    for value in (0..=(most * 100.0 / step) as u64).map(|at| at as f64 * step) {
+        line(out, ends, y(value / 100.0), &format!("{value:.decimals$} %"));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use advise::numbers::{count, counted, duration};
 
-use super::{Cpu, NoiseReport};
+use super::samples::small_percent;
+use super::{Cpu, NoiseReport, Taken, ticks};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -33,7 +34,8 @@ pub fn text(report: &NoiseReport, style: &Style) -> String {
     lines.join("\n")
 }
 
-fn header(report: &NoiseReport) -> String {
+/// Returns the first line: what was measured, where and how.
+pub(crate) fn header(report: &NoiseReport) -> String {
     let of = &report.measurement;
     let cpus: Vec<u32> = report.cpus.iter().map(|cpu| cpu.cpu).collect();
     let where_ = match (&cpus[..], of.pinned) {
@@ -63,16 +65,19 @@ fn of_cpu(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
     if cpu.by_cause.iter().any(|taken| taken.stolen_ns > 0) {
         lines.extend(causes(report, cpu, style));
     }
+    if cpu.ticks.len() > 1 {
+        lines.extend(ticks::lines(&cpu.ticks, cpu.seconds(), style));
+    }
     lines.extend(style.wrapped(&check(report, cpu), "  check: ", "      "));
     lines
 }
 
 /// The first line of a CPU: how much is stolen.
-fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
+pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     let of = &report.measurement;
     let name = if of.pinned { format!("CPU {}", cpu.cpu) } else { format!("thread {}", cpu.tid) };
     if of.measuring == "ftq" {
-        return format!("{name}: {} quanta", count(cpu.readings));
+        return format!("{name}: {}", lost(cpu));
     }
     let mut parts = vec![format!(
         "{name}: {:.3} % is stolen ({:.0} µs/s) · {} detours, longest {} · above {}: {:.3} %, {}/s",
@@ -109,46 +114,69 @@ fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     parts.join(" · ")
 }
 
+/// Of fixed time quanta: how much was lost, and what is periodic.
+fn lost(cpu: &Cpu) -> String {
+    let mut parts = Vec::new();
+    if let Some(loss) = &cpu.loss {
+        parts.push(format!(
+            "{} of the work is lost, at most {} of a quantum",
+            small_percent(loss.mean),
+            small_percent(loss.max)
+        ));
+    }
+    parts.push(format!("{} quanta", count(cpu.readings)));
+    parts.extend(cpu.spectrum.as_ref().map(super::Spectrum::sentence));
+    parts.join(" · ")
+}
+
 fn rate(number: u64, cpu: &Cpu) -> String {
-    let rate = number as f64 / (cpu.length_ns.max(1) as f64 / 1e9);
+    let rate = number as f64 / cpu.seconds();
     if rate < 99.95 { format!("{rate:.1}") } else { count(rate.round() as u64) }
 }
 
 fn causes(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
+    let (table, more) = caused_by(report, cpu, style);
+    let mut lines = table.lines(style.columns());
+    lines.extend(more.iter().flat_map(|more| style.wrapped(more, "  ", "    ")));
+    lines.extend(knobs(report, cpu).iter().flat_map(|knob| style.wrapped(knob, "  what silences it: ", "      ")));
+    lines
+}
+
+/// The causes that are listed, the most first.
+fn listed(cpu: &Cpu) -> Vec<&Taken> {
     let sum: u64 = cpu.by_cause.iter().map(|taken| taken.stolen_ns).sum();
-    let is_worth = |taken: &&super::Taken| taken.stolen_ns as f64 > sum as f64 * WORTH_LISTING;
-    let listed: Vec<_> = cpu.by_cause.iter().take(LISTED).filter(is_worth).collect();
-    let cause = |at: u32| report.causes.get(at as usize);
+    let is_worth = |taken: &&Taken| taken.stolen_ns as f64 > sum as f64 * WORTH_LISTING;
+    cpu.by_cause.iter().take(LISTED).filter(is_worth).collect()
+}
+
+/// Returns what the largest causes took from a CPU, and a sentence about the others.
+pub(crate) fn caused_by<'s>(report: &NoiseReport, cpu: &Cpu, style: &'s Style) -> (Table<'s>, Option<String>) {
+    let listed = listed(cpu);
     let mut table = Table::new(style).with_names_of(NAMES);
-    let name = |at: u32| cause(at).map_or_else(String::new, |cause| cause.name.clone());
+    let name = |at: u32| report.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
     table.column("cause", Align::Left, 0, listed.iter().map(|taken| name(taken.cause)));
     table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, cpu)));
     table.column("median", Align::Right, 1, listed.iter().map(|taken| duration(taken.median_ns)));
     table.column("max", Align::Right, 0, listed.iter().map(|taken| duration(taken.longest_ns)));
     let us = |ns: u64| format!("{:.1}", cpu.us_per_s(ns));
     table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.stolen_ns)));
-    let mut lines = table.lines(style.columns());
     let rest = &cpu.by_cause[listed.len()..];
-    if !rest.is_empty() {
-        let sum: u64 = rest.iter().map(|taken| taken.stolen_ns).sum();
-        let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
-        lines.extend(style.wrapped(&more, "  ", "    "));
-    }
-    let knob = |taken: &&super::Taken| {
-        let cause = cause(taken.cause)?;
-        Some(format!("{}: {}", cause.name, cause.knob.as_ref()?))
-    };
-    lines.extend(
-        listed
-            .iter()
-            .filter_map(knob)
-            .take(KNOBS)
-            .flat_map(|knob| style.wrapped(&knob, "  what silences it: ", "      ")),
-    );
-    lines
+    let sum: u64 = rest.iter().map(|taken| taken.stolen_ns).sum();
+    let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
+    (table, (!rest.is_empty()).then_some(more))
 }
 
-fn check(report: &NoiseReport, cpu: &Cpu) -> String {
+/// Returns what silences the largest causes for which that is known.
+pub(crate) fn knobs(report: &NoiseReport, cpu: &Cpu) -> Vec<String> {
+    let knob = |taken: &Taken| {
+        let cause = report.causes.get(taken.cause as usize)?;
+        Some(format!("{}: {}", cause.name, cause.knob.as_ref()?))
+    };
+    listed(cpu).into_iter().filter_map(knob).take(KNOBS).collect()
+}
+
+/// Returns how far the events agree with the kernel's counters.
+pub(crate) fn check(report: &NoiseReport, cpu: &Cpu) -> String {
     let events = &report.events;
     let mut parts = Vec::new();
     if events.blind.is_some() {
@@ -173,7 +201,7 @@ fn check(report: &NoiseReport, cpu: &Cpu) -> String {
 }
 
 /// The last line: what costs most over all CPUs, and what would silence it.
-fn conclusion(report: &NoiseReport) -> Option<String> {
+pub(crate) fn conclusion(report: &NoiseReport) -> Option<String> {
     let mut sums = vec![0_u64; report.causes.len()];
     let taken = report.cpus.iter().flat_map(|cpu| &cpu.by_cause);
     for taken in taken {

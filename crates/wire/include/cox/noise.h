@@ -88,7 +88,12 @@ struct cox_noise_named {
 #define COX_COUNT_KERNEL_FAULTS 36 /* of followed threads, in the kernel */
 #define COX_COUNT_SWITCHES_OUT 37  /* of followed threads */
 #define COX_COUNT_IRQS 64	   /* number of the device interrupt */
-#define COX_NOISE_COUNTS 2048
+#define COX_NOISE_COUNTS 2048 /* a power of two */
+
+/* All counts of a CPU are one entry of a map, so that one system call reads them at nearly the same time. */
+struct cox_noise_counts {
+	__u64 n[COX_NOISE_COUNTS];
+};
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_noise_event) == 32, "mirror in noise.rs");

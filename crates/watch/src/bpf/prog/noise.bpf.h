@@ -26,9 +26,9 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COX_NOISE_COUNTS);
+	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct cox_noise_counts);
 } noise_counts SEC(".maps");
 
 /* The followed thread that runs on each CPU; 0: none. Only the CPU itself writes its word. */
@@ -47,10 +47,11 @@ COX_INLINE u32 noise_cpu(void)
 
 COX_INLINE void noise_count(u32 index)
 {
-	u64 *n = bpf_map_lookup_elem(&noise_counts, &index);
+	u32 zero = 0;
+	struct cox_noise_counts *counts = bpf_map_lookup_elem(&noise_counts, &zero);
 
-	if (n)
-		*n += 1;
+	if (counts)
+		counts->n[index & (COX_NOISE_COUNTS - 1)] += 1;
 }
 
 COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u64 b)

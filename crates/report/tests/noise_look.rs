@@ -1,0 +1,65 @@
+//! What the text of `cox noise` looks like.
+
+mod noise_sample;
+
+use noise_sample::{measured, of_ftq, ticks};
+use report::noise::text;
+use report::style::Style;
+
+#[test]
+fn fixed_time_quanta_say_what_is_lost_and_what_is_periodic() {
+    insta::assert_snapshot!(text(&of_ftq(), &Style::default()), @r#"
+    cox: noise on CPU 1 · fixed time quanta of 1.0 ms, 2.00 s · threshold 100 ns · tsc 2.000 GHz (±3.0
+         ppm)
+
+      CPU 1: 0.21 % of the work is lost, at most 42.0 % of a quantum · 2,000 quanta · periodic: 250.0 Hz
+          (0.21 % of a quantum), 499.9 Hz (0.090 %)
+      check: 1 of 1 counters of the kernel agree with the events
+    "#);
+}
+
+#[test]
+fn what_ticks_did_is_listed_if_they_did_different_things() {
+    let mut report = measured("detour");
+    report.cpus[0].ticks = ticks();
+    insta::assert_snapshot!(text(&report, &Style::default()), @r#"
+    cox: noise on CPU 1 · selfish detour, 2.00 s · threshold 100 ns · tsc 2.000 GHz (±3.0 ppm)
+
+      CPU 1: 3.377 % is stolen (33767 µs/s) · 500 detours, longest 4.0 ms · above 10 µs: 0.000 %, 0.0/s
+          · caused 99 %, outside this kernel 0 %, unknown 0 %
+      cause                                        rate/s  median     max     µs/s
+      thread </title></svg><b onmouseover="x">(7)     7.5  4.0 ms  4.0 ms  30031.7
+      timer tick                                      175   15 µs   30 µs   2691.6
+      page fault                                      7.5   16 µs   29 µs    124.3
+      timer: hrtimer_wakeup                           8.0   16 µs   28 µs    123.7
+      kworker: vmstat_update                          7.5   16 µs   29 µs    120.7
+      outside this kernel                             7.5   16 µs   30 µs    117.0
+      unknown                                         7.5   15 µs   28 µs    115.2
+      device interrupt 38 (virtio2-input.0)           7.5   17 µs   30 µs    114.8
+      softirq SCHED                                   7.5   15 µs   28 µs    113.0
+      IPI: TLB flush by java(991), munmap             7.5   13 µs   30 µs    111.1
+      NMI: perf_event_nmi_handler                     7.5   14 µs   27 µs    103.8
+      what silences it: timer tick: nohz_full=CPUS at boot
+      what ticks did                        ticks  median     max   µs/s
+      tick alone                              450  1.9 µs  9.0 µs  450.0
+      tick + softirq SCHED + other threads     50  8.5 µs   15 µs  225.0
+      check: 1 of 1 counters of the kernel agree with the events
+
+      => Most is taken by: thread </title></svg><b onmouseover="x">(7) (89 % of the stolen time)
+    "#);
+    report.cpus[0].ticks.truncate(1);
+    assert!(!text(&report, &Style::default()).contains("ticks did"), "all of them did the same");
+    // Further groups are summed.
+    report.cpus[0].ticks = [ticks(), ticks(), ticks()].concat();
+    assert!(text(&report, &Style::default()).contains("2 combinations more: 675.0 µs/s"));
+}
+
+#[test]
+fn documents_of_before_are_read() {
+    let mut json = serde_json::to_value(measured("detour")).unwrap();
+    let cpu = json["cpus"][0].as_object_mut().unwrap();
+    for added in ["ticks", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
+        assert!(cpu.remove(added).is_some(), "{added}");
+    }
+    assert_eq!(serde_json::from_value::<report::noise::NoiseReport>(json).unwrap(), measured("detour"));
+}
