@@ -91,7 +91,8 @@ impl Outputs {
         done = done.and(self.json.map_or(Ok(()), |output| output.write(&of_json(report)?)));
         done = done.and(self.html.map_or(Ok(()), |output| output.write(html::noise(report).as_bytes())));
         done = done.and(self.hlog.map_or(Ok(()), |output| output.write(&of_intervals(report)?)));
-        let shown = (self.trace.is_some() || self.paraver.is_some()).then(|| shown(report)).unwrap_or_default();
+        let is_shown = self.trace.is_some() || self.paraver.is_some();
+        let shown = if is_shown { shown(report) } else { noise::Noise::default() };
         done = done.and(self.trace.map_or(Ok(()), |output| {
             let mut bytes = Vec::new();
             perfetto::noise::write(&shown, &mut bytes).context("cannot make the trace")?;
