@@ -154,7 +154,7 @@ mod tests {
     fn malformed_lines_say_what_is_wrong() {
         assert_eq!(parse(b"", 100).expect_err("empty"), "no command name in parentheses");
         assert_eq!(parse(b") (", 100).expect_err("reversed"), "no command name in parentheses");
-        assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 14 is missing");
+        assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 10 is missing");
         assert_eq!(parse(b"1 (a) S 4 5 6 7 8 9 10 11 12 13 x", 100).expect_err("no time"), "field 14 is not a number");
     }
 
