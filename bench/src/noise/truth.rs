@@ -47,6 +47,17 @@ fn thread(field: &Field<'_>, found: &mut Findings) -> Result<()> {
             limit_ns as f64 / 1e3
         ),
     );
+    // The thread's own clock does not run while it enters and leaves the kernel; the kernel's clock of the thread does.
+    let truth = field.truth()?;
+    let thread = &truth["threads"][0];
+    let (inside_ns, times) = rows.iter().fold((0, 0), |(ns, times), row| (ns + row.inside_ns, times + row.count));
+    if let (Some(cpu_ns), Some(count)) = (thread["cpu_ns"].as_u64(), thread["count"].as_u64()) {
+        found.line(format!(
+            "real-time thread: mean {:.2} us; by the kernel's clock of the thread {:.2} us of CPU for each event",
+            inside_ns as f64 / times.max(1) as f64 / 1e3,
+            cpu_ns as f64 / count.max(1) as f64 / 1e3
+        ));
+    }
     let right = injected.iter().filter(|event| is_named(&report, event)).count();
     let share = right as f64 / injected.len().max(1) as f64 * 100.0;
     found.require(
