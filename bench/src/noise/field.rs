@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use report::Document;
-use report::noise::{NoiseReport, Taken};
+use report::noise::{ForecastReport, NoiseReport, Taken};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -73,6 +73,15 @@ impl<'i> Field<'i> {
         let mut command = Command::new(&self.cox);
         command.args(["run", "--quiet", "--noise", "--json"]).arg(&json).arg("--").arg(program).args(arguments);
         self.done(&mut command)?;
+        read(&json)
+    }
+
+    /// Forecasts from the last measurement of [`noise`](Field::noise).
+    pub fn forecast(&self, options: &[&str]) -> Result<ForecastReport> {
+        let json = self.file("forecast.json");
+        let mut command = Command::new(&self.cox);
+        command.args(["noise", "forecast", "--quiet", "--json"]).arg(&json).args(options);
+        self.done(command.arg(self.file("noise.json")))?;
         read(&json)
     }
 

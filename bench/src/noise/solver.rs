@@ -4,7 +4,6 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use report::noise::ForecastReport;
 
 use super::field::Field;
 use super::findings::Findings;
@@ -28,7 +27,6 @@ struct Measured {
 
 pub fn solver(field: &Field<'_>) -> Result<Findings> {
     let mut found = Findings::default();
-    let recorded = field.file("noise.json");
     field.noise(&["--for", "10s"])?;
     for ranks in [1_u64, 2] {
         let of = measure(field, ranks)?;
@@ -39,12 +37,9 @@ pub fn solver(field: &Field<'_>) -> Result<Findings> {
             of.quiet_ns / 1e3,
             of.step_ns / of.quiet_ns
         ));
-        let json = field.file("forecast.json");
-        let mut command = Command::new(&field.cox);
-        command.args(["noise", "forecast", "--quiet", "--ranks", &format!("{ranks},{}", ranks * NODES)]);
-        command.args(["--ranks-per-node", &ranks.to_string(), "--work", &format!("{}ns", of.work_ns)]);
-        field.done(command.arg("--json").arg(&json).arg(&recorded))?;
-        let report: ForecastReport = serde_json::from_slice(&std::fs::read(&json).context("no forecast")?)?;
+        let (all, per_node) = (format!("{ranks},{}", ranks * NODES), ranks.to_string());
+        let work = format!("{}ns", of.work_ns);
+        let report = field.forecast(&["--ranks", &all, "--ranks-per-node", &per_node, "--work", &work])?;
         for scale in report.works.iter().flat_map(|work| &work.scales) {
             let value = scale.slowdown.map_or_else(|| "no estimate".to_owned(), |value| format!("{value:.3}"));
             found.line(format!(

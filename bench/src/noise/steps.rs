@@ -1,10 +1,8 @@
 //! The slowdown of two threads that meet at a barrier after each piece of work: forecast from quanta without barriers, and measured with them, in
 //! turns. Without injected noise, and with 500 µs every 10 ms on both CPUs, at the same time and half a period apart (the source's slides 24 to 26).
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
-use report::noise::{ForecastReport, NoiseReport};
+use report::noise::NoiseReport;
 
 use super::field::{Field, Injector};
 use super::findings::Findings;
@@ -115,12 +113,8 @@ fn forecast(field: &Field<'_>, work_ms: u32) -> Result<f64> {
     let (cpus, quantum) = (both_cpus(field), format!("{work_ms}ms"));
     let report =
         field.noise(&["--cpus", &cpus, "--loop", "fwq", "--quantum", &quantum, "--for", SECONDS, "--no-causes"])?;
-    let (recorded, json) = (field.file("noise.json"), field.file("forecast.json"));
-    let mut command = Command::new(&field.cox);
-    command.args(["noise", "forecast", "--quiet", "--ranks", "2", "--work", &format!("{}ns", quiet_ns(&report)?)]);
-    field.done(command.arg("--json").arg(&json).arg(&recorded))?;
-    let text = std::fs::read(&json).context("cox noise forecast wrote no JSON")?;
-    let report: ForecastReport = serde_json::from_slice(&text)?;
+    let work = format!("{}ns", quiet_ns(&report)?);
+    let report = field.forecast(&["--ranks", "2", "--work", &work])?;
     let scale = report.works.first().and_then(|work| work.scales.first());
     scale.and_then(|scale| scale.slowdown).context("no forecast for two ranks")
 }

@@ -141,19 +141,11 @@ impl Engine for Noise {
         let instants = [first, middle, last];
         Clock::require_steady(instants)?;
         let clock = Clock::new(first, last)?;
-        let threshold_ticks = match threshold_ns {
-            Some(ns) => clock.ticks_in(ns),
-            None => 0,
-        };
         let begin = arch::measuring::ticks() + clock.ticks_in(LEAD.as_nanos() as u64);
         let end = begin + clock.ticks_in(self.plan.length.as_nanos() as u64);
-        // The smallest gap of the warm-up is known only when a thread has left it, so the default threshold is computed from a short loop here.
         let smallest_gap_ticks = smallest_gap();
-        let threshold_ticks = if threshold_ticks > 0 {
-            threshold_ticks
-        } else {
-            (GAPS * smallest_gap_ticks).max(clock.ticks_in(SMALLEST_THRESHOLD_NS))
-        };
+        let default_ticks = (GAPS * smallest_gap_ticks).max(clock.ticks_in(SMALLEST_THRESHOLD_NS));
+        let threshold_ticks = threshold_ns.map_or(default_ticks, |ns| clock.ticks_in(ns));
         team.measure(Window { begin, end, threshold: threshold_ticks });
         let events = Vec::new();
         self.running =

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use arch::measuring::{Gap, Watched};
+use arch::measuring::Gap;
 use rustix::thread::{CpuSet as KernelCpuSet, gettid, sched_setaffinity};
 
 use crate::loops::bsp::{self, Meeting, Rings};
@@ -44,7 +44,6 @@ struct Shared {
     threshold: AtomicU64,
     finished: AtomicU32,
     ready: Mutex<Vec<Ready>>,
-    smallest: Vec<AtomicU64>,
     meeting: Meeting,
 }
 
@@ -79,7 +78,6 @@ impl Team {
             threshold: AtomicU64::new(0),
             finished: AtomicU32::new(0),
             ready: Mutex::default(),
-            smallest: cpus.iter().map(|_| AtomicU64::new(u64::MAX)).collect(),
             meeting: Meeting::new(cpus.len()),
         });
         let mut team = Team { shared, threads: Vec::new(), tids: Vec::new(), cpus };
@@ -136,13 +134,6 @@ impl Team {
     #[must_use]
     pub fn cpus(&self) -> &[u32] {
         &self.cpus
-    }
-
-    /// Returns the smallest gap between two readings of the clock that a thread has seen, ticks: the largest over all threads.
-    #[must_use]
-    pub fn smallest_gap(&self) -> u64 {
-        let seen = self.shared.smallest.iter().map(|gap| gap.load(Ordering::Relaxed));
-        seen.filter(|gap| *gap != u64::MAX).max().unwrap_or(0)
     }
 
     /// Begins the measurement.
@@ -268,9 +259,7 @@ impl Member {
     }
 
     fn warm_up(&self) {
-        let mut watched = Watched::default();
-        detour::warm_up(&mut watched, LOOK_TICKS, || self.phase() != WARMING_UP);
-        self.shared.smallest[self.place].store(watched.smallest, Ordering::Relaxed);
+        detour::warm_up(LOOK_TICKS, || self.phase() != WARMING_UP);
     }
 
     fn measure(&self, prepared: Prepared) -> Series {

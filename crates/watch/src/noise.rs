@@ -18,9 +18,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::rc::Rc;
 
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
-use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_TYPE_SOFTWARE, perf_event_attr,
-};
+use perf_event_open_sys::bindings::{PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN};
 use wire::noise::{Event, Named};
 
 pub use crate::bpf::Noise as Settings;
@@ -223,18 +221,12 @@ fn ends_of_faults(
         [("on_minor_fault", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("on_major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
     {
         let program = programs.program(name)?;
-        let mut attr = perf_event_attr {
-            type_: PERF_TYPE_SOFTWARE,
-            size: size_of::<perf_event_attr>() as u32,
-            config: counter.into(),
-            ..Default::default()
-        };
-        attr.__bindgen_anon_1.sample_period = period;
         let what = || match (tid, cpu) {
             (Some(tid), _) => format!("counting the page faults of thread {tid}"),
             (None, cpu) => format!("counting the page faults of CPU {}", cpu.unwrap_or_default()),
         };
-        let event = event::open(attr, tid, cpu).map_err(|source| WatchError::system(what(), source))?;
+        let event = event::open(event::every(period, counter), tid, cpu)
+            .map_err(|source| WatchError::system(what(), source))?;
         let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| system(&what(), e))?;
         // From here on the link owns the descriptor.
         let _ = event.into_raw_fd();

@@ -50,11 +50,6 @@ pub fn style(output: &Output, all_threads: bool) -> Style {
     }
 }
 
-/// Returns the style for text on stdout.
-pub fn style_of_stdout() -> Style {
-    style(&Output::Stdout, false)
-}
-
 /// Returns the width of the stream's terminal in columns: `None` if the stream is not a terminal, `usize::MAX` if the terminal does not know its
 /// width.
 fn terminal_columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use machine::CpuSet;
-use outputs::{Output, of_cpu, refuse_same, to_stdout};
+use outputs::{Output, of_cpu, refuse_same};
 use report::html;
 use report::noise::{Cpu, NoiseReport};
 use trace::{hlog, netgauge, noise, paraver, perfetto};
 
-use super::style_of_stdout;
+use super::print;
+use super::traces::{ENDINGS, with_ending};
 use crate::cli;
 
 /// Length of an interval of a `.hlog` file, ms.
@@ -46,33 +47,28 @@ impl Outputs {
             }
             None => Vec::new(),
         };
-        let of_paraver = |ending: &str| {
-            let prefix = options.paraver.as_ref()?;
-            let mut name = prefix.clone().into_os_string();
-            name.push(ending);
-            Some(PathBuf::from(name))
-        };
+        let of_paraver = |ending: &str| options.paraver.as_deref().map(|prefix| with_ending(prefix, ending));
         let named = [
             ("--json", options.json.clone()),
             ("--html", options.html.clone()),
             ("--hlog", options.hlog.clone()),
             ("--trace", options.trace.clone()),
-            ("--paraver", of_paraver(".prv")),
-            ("--paraver", of_paraver(".pcf")),
-            ("--paraver", of_paraver(".row")),
         ];
-        refuse_same(named.into_iter().chain(netgauge.iter().map(|file| ("--netgauge", Some(file.clone())))))?;
+        let of_paraver = ENDINGS.map(|ending| ("--paraver", of_paraver(ending)));
+        let named = named.into_iter().chain(of_paraver);
+        refuse_same(named.chain(netgauge.iter().map(|file| ("--netgauge", Some(file.clone())))))?;
         Ok(Outputs {
             text: !options.quiet,
             json: Output::wanted(options.json.as_deref())?,
             html: Output::wanted(options.html.as_deref())?,
             hlog: Output::wanted(options.hlog.as_deref())?,
             trace: Output::wanted(options.trace.as_deref())?,
-            paraver: match (of_paraver(".prv"), of_paraver(".pcf"), of_paraver(".row")) {
-                (Some(prv), Some(pcf), Some(row)) => {
-                    Some([Output::open(Some(&prv))?, Output::open(Some(&pcf))?, Output::open(Some(&row))?])
+            paraver: match &options.paraver {
+                Some(prefix) => {
+                    let [prv, pcf, row] = ENDINGS.map(|ending| Output::open(Some(&with_ending(prefix, ending))));
+                    Some([prv?, pcf?, row?])
                 }
-                _ => None,
+                None => None,
             },
             netgauge: netgauge.iter().map(|file| Output::open(Some(file))).collect::<Result<_>>()?,
         })
@@ -83,11 +79,8 @@ impl Outputs {
     /// # Errors
     /// The first failure.
     pub fn write(self, report: &NoiseReport) -> Result<()> {
-        let mut done = Ok(());
-        if self.text {
-            let text = report::noise::text(report, &style_of_stdout());
-            done = to_stdout(|out| writeln!(out, "{text}"));
-        }
+        let text = self.text.then_some(Output::Stdout);
+        let mut done = print(text, false, |style| report::noise::text(report, style) + "\n");
         done = done.and(self.json.map_or(Ok(()), |output| output.write(&of_json(report)?)));
         done = done.and(self.html.map_or(Ok(()), |output| output.write(html::noise(report).as_bytes())));
         done = done.and(self.hlog.map_or(Ok(()), |output| output.write(&of_intervals(report)?)));

@@ -14,7 +14,7 @@ use trace::{Recording, ReplayItem, perfetto, session};
 use crate::cli;
 
 /// File name endings of a Paraver trace; views are additional files.
-const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];
+pub(super) const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];
 
 /// Returns the endings of all files for Paraver.
 fn endings() -> impl Iterator<Item = &'static str> {
@@ -120,7 +120,7 @@ fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> 
 }
 
 /// Returns the prefix, a dot and the ending, as in `PREFIX.prv`. A dot in the prefix is kept.
-fn with_ending(prefix: &Path, ending: &str) -> PathBuf {
+pub(super) fn with_ending(prefix: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(prefix);
     name.push(".");
     name.push(ending);

@@ -2,11 +2,11 @@
 
 use anyhow::{Result, bail};
 use forecast::{Left, Question};
-use outputs::{Output, to_stdout};
+use outputs::Output;
 use report::noise::forecast_text;
 
 use crate::cli;
-use crate::faces::{forecast as face, style_of_stdout};
+use crate::faces::{forecast as face, print};
 use crate::recordings::noise::{Noise, read};
 
 /// Reads the recordings, computes the forecast, and writes it.
@@ -42,10 +42,8 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
     };
     let sources = options.files.iter().zip(&recordings).map(|(file, noise)| face::source(file, noise, left(noise)));
     let report = face::document(sources.collect(), &question, &answer, &compared, &first.recording.causes);
-    if !options.quiet {
-        let text = forecast_text(&report, &style_of_stdout());
-        to_stdout(|out| writeln!(out, "{text}"))?;
-    }
+    let text = (!options.quiet).then_some(Output::Stdout);
+    print(text, false, |style| forecast_text(&report, style) + "\n")?;
     if let Some(output) = json {
         let mut bytes = serde_json::to_vec_pretty(&report)?;
         bytes.push(b'\n');

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arch::measuring::{Gap, Watched, ticks};
+use arch::measuring::{Gap, ticks};
 
-use super::fwq::Worker;
+use super::fwq::{Worker, from_quanta};
 use super::{NO_GAP, Ring, Series, Window, is_over, wait_for};
 
 /// A barrier in which threads spin: a thread that sleeps would have to be woken, which costs more than the noise that is measured.
@@ -94,15 +94,9 @@ pub fn measure(
             break;
         }
     }
-    let steps = steps.into_items();
-    let compute: Vec<u64> = steps.iter().map(|step| step.after - step.before).collect();
-    let smallest = compute.iter().copied().min().unwrap_or(0);
-    let gaps: Vec<Gap> =
-        steps.into_iter().filter(|step| step.after - step.before - smallest > window.threshold).collect();
-    let stolen = gaps.iter().map(|gap| gap.after - gap.before - smallest).sum();
-    let watched = Watched { smallest, readings: compute.len() as u64 };
-    let samples = whole.into_items();
-    Series { detours: gaps.len() as u64, gaps, stolen, watched, samples, compute, window: (begin, last) }
+    // Up to the barrier, a step is a quantum of work.
+    let work = from_quanta(steps.into_items(), window.threshold, (begin, last));
+    Series { compute: work.samples, samples: whole.into_items(), ..work }
 }
 
 #[cfg(test)]

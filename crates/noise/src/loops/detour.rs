@@ -9,11 +9,12 @@ use super::{Ring, Series, Window, is_over, wait_for};
 /// How often the loop looks whether it should end early, in parts of the window.
 const LOOKS: u64 = 100;
 
-/// Returns the smallest gap that a few thousand readings show, and reads on until `is_done`.
-pub fn warm_up(watched: &mut Watched, tick_limit: u64, is_done: impl Fn() -> bool) {
+/// Reads the clock until `is_done`, which is asked every `tick_limit` ticks.
+pub fn warm_up(tick_limit: u64, is_done: impl Fn() -> bool) {
+    let mut watched = Watched::default();
     while !is_done() {
         let now = ticks();
-        until_gap(now, u64::MAX, now + tick_limit, watched);
+        until_gap(now, u64::MAX, now + tick_limit, &mut watched);
     }
 }
 

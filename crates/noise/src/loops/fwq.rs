@@ -75,7 +75,7 @@ pub fn measure(window: Window, mut worker: Worker, mut quanta: Ring<Gap>, stop: 
 }
 
 /// Finds the disturbed quanta: those that took longer than the shortest one by more than the threshold.
-fn from_quanta(quanta: Vec<Gap>, threshold: u64, window: (u64, u64)) -> Series {
+pub(super) fn from_quanta(quanta: Vec<Gap>, threshold: u64, window: (u64, u64)) -> Series {
     let samples: Vec<u64> = quanta.iter().map(|quantum| quantum.after - quantum.before).collect();
     let smallest = samples.iter().copied().min().unwrap_or(0);
     let gaps: Vec<Gap> =

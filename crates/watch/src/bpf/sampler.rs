@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{Link, ProgramMut};
-use perf_event_open_sys::bindings::{PERF_COUNT_SW_CPU_CLOCK, PERF_TYPE_SOFTWARE, perf_event_attr};
+use perf_event_open_sys::bindings::PERF_COUNT_SW_CPU_CLOCK;
 
 use super::libbpf::system;
 use crate::observer::WatchError;
@@ -127,12 +127,5 @@ impl SamplingClock {
 }
 
 fn open(cpu: u32, period_ns: u64) -> std::io::Result<OwnedFd> {
-    let mut attr = perf_event_attr {
-        type_: PERF_TYPE_SOFTWARE,
-        size: size_of::<perf_event_attr>() as u32,
-        config: PERF_COUNT_SW_CPU_CLOCK.into(),
-        ..Default::default()
-    };
-    attr.__bindgen_anon_1.sample_period = period_ns;
-    event::open(attr, None, Some(cpu))
+    event::open(event::every(period_ns, PERF_COUNT_SW_CPU_CLOCK), None, Some(cpu))
 }

@@ -58,6 +58,18 @@ pub(super) fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     attr
 }
 
+/// Returns the attributes of a software event that runs a BPF program each time that `counter` has grown by `period`.
+pub(crate) fn every(period: u64, counter: abi::perf_sw_ids) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        type_: abi::PERF_TYPE_SOFTWARE,
+        size: size_of::<perf_event_attr>() as u32,
+        config: u64::from(counter),
+        ..Default::default()
+    };
+    attr.__bindgen_anon_1.sample_period = period;
+    attr
+}
+
 /// Opens a perf event with the attributes `attr`. It is active while thread `tid` (0: the calling thread) is on `cpu`; if `tid` is `None`, for all
 /// threads on `cpu`; if `cpu` is `None`, on every CPU.
 pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
