@@ -192,6 +192,38 @@ fn the_sender_of_an_interrupt_is_named() {
     }
 }
 
+/// A sample is an interrupt by a timer of cox's own, and would be a part of the noise.
+#[test]
+fn cox_takes_no_samples_of_a_program_whose_noise_it_measures() {
+    if !is_root("cox_takes_no_samples_of_a_program_whose_noise_it_measures") {
+        return;
+    }
+    for backend in ["bpf", "perf"] {
+        let folder = TempDir::new().unwrap();
+        let json = path(&folder, "run.json");
+        let program = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let options = ["run", "--noise", "--backend", backend, "--json", &json, "--", "sh", "-c", program];
+        let ran = cox(&options);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!((report["backend"].as_str(), report["sees"]["unsampled"].as_str()), (Some(backend), Some("noise")));
+        let names: Vec<&str> =
+            list(&report["noise"]["causes"]).iter().map(|cause| cause["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"timer tick"), "{names:?}");
+        assert!(!names.iter().any(|name| name.contains("perf_swevent_hrtimer")), "{names:?}");
+        // Nothing looks as if it had been measured.
+        let figures = report["figures"].as_object().unwrap();
+        for absent in ["spin_ns", "work_ns", "samples", "kernel_ns", "serial_ns", "parallel_efficiency"] {
+            assert!(!figures.contains_key(absent), "{backend}: {absent}");
+        }
+        let thread = &report["programs"][0]["processes"][0]["threads"][0];
+        assert_eq!((thread["spin_basis"].as_str(), number(&thread["samples"])), (Some("none"), 0), "{thread}");
+        assert_eq!(list(&report["hot_functions"]), &Vec::<Value>::new());
+        let said = testkit::run::on_one_line(&ran.stderr);
+        assert!(said.contains("because --noise takes no samples"), "{said}");
+    }
+}
+
 /// A thread that moves between CPUs is charged only with what happened where it was, and never twice.
 #[test]
 fn a_moving_thread_is_not_charged_with_what_happens_elsewhere() {

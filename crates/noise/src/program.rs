@@ -9,7 +9,7 @@ use anyhow::Result;
 use interference::{Account, Causes, Interference};
 use machine::Root;
 use machine::cgroup::Cgroup;
-use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
+use session::{Attached, Ended, Engine, NoCommand, Pauses, Subject, Target};
 use watch::WatchError;
 use watch::noise::{Faults, Settings};
 
@@ -18,8 +18,10 @@ use crate::source::{Functions, Source};
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
 const FAULT_PERIOD: u64 = 11;
-/// Size of the ring for events, bytes. It is emptied ten times a second.
+/// Size of the ring for events, bytes. Each event takes up to 72.
 const RING_BYTES: u32 = 32 << 20;
+/// If the ring has more events than this at a tick, it is emptied again soon. A tenth of the ring, because the time between two ticks grows tenfold.
+const MANY_EVENTS: u64 = RING_BYTES as u64 / 72 / 10;
 
 /// The engine.
 pub struct OfProgram {
@@ -30,6 +32,7 @@ pub struct OfProgram {
     cgroup: Option<Cgroup>,
     followed: BTreeSet<u32>,
     events: u64,
+    pauses: Pauses,
 }
 
 /// What was taken from the threads of a program.
@@ -71,6 +74,7 @@ impl OfProgram {
             cgroup: None,
             followed: BTreeSet::new(),
             events: 0,
+            pauses: Pauses::default(),
         }
     }
 
@@ -125,12 +129,15 @@ impl Engine for OfProgram {
     }
 
     fn tick_every(&self) -> Duration {
-        Duration::from_millis(100)
+        self.pauses.length()
     }
 
     fn tick(&mut self) -> Result<()> {
         self.follow_members()?;
-        self.take()
+        let before = self.events;
+        self.take()?;
+        self.pauses.ticked(self.events - before > MANY_EVENTS);
+        Ok(())
     }
 
     fn undo(&mut self) -> Result<()> {

@@ -65,7 +65,8 @@ pub struct ThreadNoise {
 }
 
 impl ProgramNoise {
-    pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+    /// Returns the section of the report. `is_packed`: whether cox also packed the program.
+    pub(crate) fn section(&self, is_packed: bool, style: &Style) -> Vec<String> {
         if let Some(why) = &self.blind {
             return style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
         }
@@ -77,6 +78,11 @@ impl ProgramNoise {
         }
         if let Some(knob) = self.knob() {
             lines.extend(style.wrapped(&knob, "    ", "      "));
+        }
+        if is_packed {
+            let own =
+                "packing moves threads and may sample them (timer: perf_swevent_hrtimer): both are among the causes";
+            lines.extend(style.wrapped(own, "    ", "      "));
         }
         if self.lost > 0 {
             let lost = format!("{} were lost: the figures are lower bounds", counted(self.lost, "event"));

@@ -64,7 +64,7 @@ pub fn text(document: &Document, style: &Style) -> String {
 pub(crate) fn sections(document: &Document, style: &Style) -> impl Iterator<Item = Vec<String>> {
     let pack = document.pack.as_ref().map(|pack| pack.section(style));
     let overlap = document.overlap.as_ref().map(|overlap| overlap.section(style));
-    let noise = document.noise.as_ref().map(|noise| noise.section(style));
+    let noise = document.noise.as_ref().map(|noise| noise.section(document.pack.is_some(), style));
     noise.into_iter().chain(pack).chain(overlap)
 }
 
