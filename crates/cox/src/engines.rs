@@ -27,10 +27,14 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
+    // Single interruptions are for pictures over time.
+    let is_drawn = options.traces.are_wanted();
+    let of_program = || if is_drawn { OfProgram::new(children).with_list() } else { OfProgram::new(children) };
+    let interruptions = options.noise.then(of_program);
     let observing = Observing::new(options.backend, children, recorder, scope(options));
     Engines::new()
         .with(if samples(options) { observing } else { observing.without_samples() })
-        .and(options.noise.then(|| OfProgram::new(children)))
+        .and(interruptions)
         .and(packing)
         .and(overlapping)
 }

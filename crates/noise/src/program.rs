@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use interference::{Account, Causes, Interference};
+use interference::{Account, Causes, Interference, Listing};
 use machine::Root;
 use machine::cgroup::Cgroup;
 use session::{Attached, Ended, Engine, NoCommand, Pauses, Subject, Target};
@@ -23,12 +23,16 @@ const RING_BYTES: u32 = 32 << 20;
 /// If the ring has more events than this at a tick, it is emptied again soon. A tenth of the ring, because the time between two ticks grows tenfold.
 const MANY_EVENTS: u64 = RING_BYTES as u64 / 72 / 10;
 
+/// Largest number of intervals that are listed. They take 48 MB: two hours of the ticks of one CPU, or a minute of a hundred CPUs.
+const LISTED: usize = 1_000_000;
+
 /// The engine.
 pub struct OfProgram {
     settings: Settings,
     source: Source,
     interference: Interference,
     account: Account,
+    listing: Listing,
     cgroup: Option<Cgroup>,
     followed: BTreeSet<u32>,
     events: u64,
@@ -46,6 +50,8 @@ pub struct Taken {
     pub functions: Functions,
     /// What each cause took from each thread. The page faults are those whose time was measured.
     pub account: Account,
+    /// The intervals themselves, if they were asked for: as many as there was room for. Of page faults, those whose time was measured.
+    pub listing: Listing,
     /// For each thread, the number of its page faults.
     pub faults: Vec<(u32, u64)>,
     /// Tracepoints that did not report, by name.
@@ -71,6 +77,7 @@ impl OfProgram {
             source: Source::none("the kernel was not asked"),
             interference: Interference::default(),
             account: Account::new(0, u64::MAX),
+            listing: Listing::default(),
             cgroup: None,
             followed: BTreeSet::new(),
             events: 0,
@@ -78,11 +85,19 @@ impl OfProgram {
         }
     }
 
+    /// Returns the engine with a list of the first intervals, for pictures over time.
+    #[must_use]
+    pub fn with_list(mut self) -> OfProgram {
+        self.listing = Listing::with_room_for(LISTED);
+        self
+    }
+
     fn take(&mut self) -> Result<()> {
         for (event, named) in self.source.drain()? {
             self.events += 1;
             for interval in self.interference.push(&event, named.as_ref()) {
                 self.account.take(&interval);
+                self.listing.take(&interval);
             }
         }
         Ok(())
@@ -153,6 +168,7 @@ impl Engine for OfProgram {
             causes: self.interference.causes().clone(),
             faults: threads.iter().map(|tid| (*tid, self.interference.faults_of(*tid))).collect(),
             account: std::mem::take(&mut self.account),
+            listing: std::mem::take(&mut self.listing),
             without: self.source.without(),
             events: self.events,
             lost: self.source.lost(),
