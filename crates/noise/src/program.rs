@@ -18,10 +18,10 @@ use crate::source::{Functions, Source};
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
 const FAULT_PERIOD: u64 = 11;
-/// Size of the ring for events, bytes. Each event takes up to 72.
+/// Size of the rings for events together, bytes. Each CPU has one of them, and each event takes up to 72.
 const RING_BYTES: u32 = 32 << 20;
-/// If the ring has more events than this at a tick, it is emptied again soon. A tenth of the ring, because the time between two ticks grows tenfold.
-const MANY_EVENTS: u64 = RING_BYTES as u64 / 72 / 10;
+/// Largest size of an event in a ring, bytes.
+const EVENT_BYTES: u64 = 72;
 
 /// Largest number of intervals that are listed. They take 48 MB: two hours of the ticks of one CPU, or a minute of a hundred CPUs.
 const LISTED: usize = 1_000_000;
@@ -36,6 +36,8 @@ pub struct OfProgram {
     cgroup: Option<Cgroup>,
     followed: BTreeSet<u32>,
     events: u64,
+    /// With more events than this at a tick, the rings are emptied again soon.
+    many_events: u64,
     pauses: Pauses,
 }
 
@@ -58,7 +60,7 @@ pub struct Taken {
     pub without: Vec<String>,
     /// Number of events.
     pub events: u64,
-    /// Number of events that did not fit into the ring.
+    /// Number of events that did not fit into the rings.
     pub lost: u64,
 }
 
@@ -66,6 +68,11 @@ pub struct Taken {
 #[must_use]
 pub fn settings(children: bool) -> Settings {
     Settings { children, ring_bytes: RING_BYTES, without: Vec::new() }
+}
+
+/// Returns a tenth of the events that fit into the ring of one CPU: all may come on one, and the time between two ticks grows tenfold.
+fn many_events(cpus: u64) -> u64 {
+    u64::from(RING_BYTES) / cpus.max(1) / EVENT_BYTES / 10
 }
 
 impl OfProgram {
@@ -81,6 +88,7 @@ impl OfProgram {
             cgroup: None,
             followed: BTreeSet::new(),
             events: 0,
+            many_events: many_events(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)),
             pauses: Pauses::default(),
         }
     }
@@ -151,7 +159,7 @@ impl Engine for OfProgram {
         self.follow_members()?;
         let before = self.events;
         self.take()?;
-        self.pauses.ticked(self.events - before > MANY_EVENTS);
+        self.pauses.ticked(self.events - before > self.many_events);
         Ok(())
     }
 
