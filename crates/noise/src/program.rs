@@ -9,6 +9,7 @@ use anyhow::Result;
 use interference::{Account, Causes, Interference, Listing};
 use machine::Root;
 use machine::cgroup::Cgroup;
+use machine::topology::Topology;
 use session::{Attached, Ended, Engine, NoCommand, Pauses, Subject, Target};
 use watch::WatchError;
 use watch::noise::{Faults, Settings};
@@ -70,9 +71,10 @@ pub fn settings(children: bool) -> Settings {
     Settings { children, ring_bytes: RING_BYTES, without: Vec::new() }
 }
 
-/// Returns a tenth of the events that fit into the ring of one CPU: all may come on one, and the time between two ticks grows tenfold.
+/// Returns a tenth of the events that surely fit into the ring of one CPU: all may come on one, and the time between two ticks grows tenfold. A ring has
+/// at least half of its share, since its size is a power of two.
 fn many_events(cpus: u64) -> u64 {
-    u64::from(RING_BYTES) / cpus.max(1) / EVENT_BYTES / 10
+    u64::from(RING_BYTES) / cpus.max(1) / 2 / EVENT_BYTES / 10
 }
 
 impl OfProgram {
@@ -88,7 +90,7 @@ impl OfProgram {
             cgroup: None,
             followed: BTreeSet::new(),
             events: 0,
-            many_events: many_events(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)),
+            many_events: many_events(Topology::read_online(&Root::live()).map_or(1, |online| online.len() as u64)),
             pauses: Pauses::default(),
         }
     }

@@ -13,19 +13,20 @@
 //! 5. [`NoiseEvents::function`] names the kernel's functions in the events.
 
 mod merge;
+mod record;
 mod rings;
 
 use std::os::fd::{AsRawFd, IntoRawFd};
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 use perf_event_open_sys::bindings::{PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN};
-use wire::noise::{Event, Named};
 
 pub use crate::bpf::Noise as Settings;
 use crate::bpf::{INTERRUPTIONS, Part, Parts, Programs, process_key, system, tracepoint};
 use crate::observer::WatchError;
 use crate::online;
 use crate::perf::event;
+pub use record::Interruption;
 use rings::Rings;
 
 /// The tracepoints of the noise part, by name. A kernel need not have all of them.
@@ -38,9 +39,6 @@ pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
     }
     names
 };
-
-/// An event, and the thread that it names if its kind has one.
-pub type Interruption = (Event, Option<Named>);
 
 /// Which page faults are measured. The kernel counts faults for perf when it has handled them, and a program is attached to that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,13 +188,6 @@ impl Drop for Interruptions {
     }
 }
 
-/// Splits a record of a ring into its event and the thread that it names.
-fn parse(bytes: &[u8]) -> Option<Interruption> {
-    let (event, rest) = bytes.split_at_checked(size_of::<Event>())?;
-    let named = rest.get(..size_of::<Named>()).map(bytemuck::pod_read_unaligned);
-    Some((bytemuck::pod_read_unaligned(event), named))
-}
-
 /// Attaches the programs that run when the kernel has handled a page fault of a thread, or on a CPU. The kernel counts faults for perf at that
 /// moment.
 fn ends_of_faults(
@@ -222,21 +213,4 @@ fn ends_of_faults(
         links.push(link);
     }
     Ok(links)
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::noise::kind;
-
-    use super::*;
-
-    #[test]
-    fn a_record_is_an_event_with_or_without_a_name() {
-        let event = Event { t_ns: 7, kind: kind::SWITCH, ..Event::default() };
-        let named = Named { comm: *b"inject-rt\0\0\0\0\0\0\0", tgid: 3, call: -1 };
-        let whole = [bytemuck::bytes_of(&event), bytemuck::bytes_of(&named)].concat();
-        assert_eq!(parse(&whole), Some((event, Some(named))));
-        assert_eq!(parse(&whole[..32]), Some((event, None)));
-        assert_eq!(parse(&whole[..31]), None);
-    }
 }

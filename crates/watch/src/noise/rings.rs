@@ -7,7 +7,7 @@ use std::rc::Rc;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
 
 use super::merge::{Merge, Reader};
-use super::{Interruption, parse};
+use super::record::{Interruption, parse};
 use crate::bpf::{Programs, inner, system};
 use crate::observer::WatchError;
 use crate::online;

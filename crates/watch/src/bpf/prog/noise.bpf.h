@@ -452,6 +452,9 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 	}
 	if (came)
 		flags |= COX_SWITCH_IN_FOLLOWED;
+	/* The thread that took the CPU from a followed one is not charged with the time that this program has used. */
+	if (left)
+		t = bpf_ktime_get_ns();
 	if (flags || noise_on(cpu)->waiting)
 		noise_write_named(t, COX_NOISE_SWITCH, cpu, next, tid_of(prev), flags, -1);
 	if (came)
