@@ -293,6 +293,27 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
     assert!(is_refused, "{}", ran.stderr);
 }
 
+/// As of all commands: what was asked for on stdout is alone there.
+#[test]
+fn a_file_on_stdout_has_no_text_around_it() {
+    let folder = TempDir::new().unwrap();
+    let brief = ["noise", "--for", "300ms", "--warm-up", "100ms", "--no-causes"];
+    let ran = cox(&[&brief[..], &["--json", "-"]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert!(report["cpus"].is_array(), "{report}");
+    let page = cox(&[&brief[..], &["--html", "-"]].concat()).text();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page:.200}");
+    let file = path(&folder, "noise.json");
+    fs::write(&file, &ran.stdout).unwrap();
+    let ran = cox(&["noise", "forecast", &file, "--ranks", "2", "--work", "1ms", "--json", "-"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    serde_json::from_slice::<Value>(&ran.stdout).unwrap();
+    // Files elsewhere leave the text on stdout.
+    let ran = cox(&[&brief[..], &["--json", &path(&folder, "other.json")]].concat());
+    assert!(ran.text().starts_with("cox: noise on CPU"), "{}", ran.text());
+}
+
 #[test]
 fn the_schema_names_what_is_written() {
     let schema: Value = serde_json::from_slice(&cox(&["schema", "noise"]).stdout).unwrap();
