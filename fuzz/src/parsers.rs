@@ -70,10 +70,10 @@ fn perf_seeds() -> Vec<Vec<u8>> {
 fn session(input: &[u8]) {
     let folder = Path::new("/dev/shm");
     let Ok((recording, _)) = trace::session::read(&mut &input[..], folder) else { return };
-    trace::perfetto::write(&recording, &mut io::sink()).unwrap();
+    trace::perfetto::write(&recording, None, &mut io::sink()).unwrap();
     let (mut prv, mut pcf, mut row) = (io::sink(), io::sink(), io::sink());
     let mut files = Files { prv: &mut prv, pcf: &mut pcf, row: &mut row };
-    trace::paraver::write(&recording, None, &mut files, folder).unwrap();
+    trace::paraver::write(&recording, None, None, &mut files, folder).unwrap();
 }
 
 fn session_seeds() -> Vec<Vec<u8>> {
@@ -93,7 +93,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             trace_events: sorter.sorted().unwrap(),
         };
         let mut bytes = Vec::new();
-        trace::perfetto::write(&recording, &mut bytes).unwrap();
+        trace::perfetto::write(&recording, None, &mut bytes).unwrap();
         trace::session::write(&recording, "{}", &mut bytes).unwrap();
         bytes
     };

@@ -105,6 +105,20 @@ whole! {
     NrThrottled = "facts.nr_throttled", |evidence| evidence.facts.nr_throttled as f64;
 }
 
+/// The sums that are computed from samples.
+const FROM_SAMPLES: [&str; 10] = [
+    thread::spin_ns.name,
+    thread::spin_error_ns.name,
+    thread::kernel_sync_ns.name,
+    thread::kernel_sync_error_ns.name,
+    thread::kernel_ns.name,
+    thread::serial_ns.name,
+    thread::serial_error_ns.name,
+    thread::samples.name,
+    thread::work_ns.name,
+    thread::waiting_for_threads_ns.name,
+];
+
 impl Figure {
     /// Returns every figure. Figures that are not numbers, or were not read, have no value.
     pub fn all() -> impl Iterator<Item = Figure> {
@@ -126,6 +140,15 @@ impl Figure {
         }
     }
 
+    /// Returns whether the figure is computed from samples: without any, it says nothing.
+    pub fn needs_samples(&self) -> bool {
+        match self {
+            Figure::Sum(figure) => FROM_SAMPLES.contains(&figure.name),
+            Figure::Whole(figure) => matches!(figure, Whole::LargestWorkNs | Whole::LargestParallelWorkNs),
+            Figure::BlockedBy(_) | Figure::Cpus(_) => false,
+        }
+    }
+
     /// Returns the figure's unit. Times by cause and by preemptor are in nanoseconds, although their names do not end in a unit.
     pub fn unit(&self) -> Unit {
         match self {
@@ -137,7 +160,14 @@ impl Figure {
         }
     }
 
-    /// Returns the figure's value; `None` if it is not a number or not known.
+    /// Returns the figure's value as a figure of the run; `None` if it is not a number or not known.
+    pub fn known(&self, evidence: &Evidence) -> Option<f64> {
+        let is_unsampled = evidence.sees.unsampled.is_some() && self.needs_samples();
+        self.value(evidence).filter(|_| !is_unsampled)
+    }
+
+    /// Returns the value with which a sentence computes: without samples, all run time counts as work, which the sentence says. `None` if the figure is
+    /// not a number or not known.
     pub fn value(&self, evidence: &Evidence) -> Option<f64> {
         match self {
             Figure::Sum(figure) => (figure.value)(&evidence.sums).map(|value| value as f64),

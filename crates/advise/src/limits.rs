@@ -1,9 +1,9 @@
 //! What a verdict must state first: events that were lost, and what the backend cannot see.
 
-use ledger::Delays;
 use ledger::account::thread;
 use ledger::check::Capacity;
 use ledger::summary;
+use ledger::{Delays, Unsampled};
 use wire::Backend;
 
 use crate::evidence::Evidence;
@@ -174,7 +174,13 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
         limits.say(sentence, Confidence::Medium);
     }
     if !sees.spin {
-        let text = "Spinning could not be detected: part of the time counted as work may have been spent waiting for other threads.".to_owned();
+        let why = match sees.unsampled {
+            Some(Unsampled::Noise) => {
+                "Spinning was not measured, because --noise takes no samples, which would be noise"
+            }
+            None => "Spinning could not be detected",
+        };
+        let text = format!("{why}: part of the time counted as work may have been spent waiting for other threads.");
         limits.say(say(evidence, text, &[Sum(thread::run_ns)]), Confidence::Medium);
     }
     let doubt = evidence.share(evidence.sums.work_error_ns() as u64);

@@ -2,8 +2,11 @@
 
 mod staged;
 
+use advise::evidence::Evidence;
+use advise::figures::Figure;
 use advise::{Confidence, Kind, Verdict};
-use staged::common::judge;
+use ledger::{Sees, Unsampled};
+use staged::common::{crowd_spinning, judge};
 use staged::{Life, SIBLINGS, Stage};
 
 fn forecasts(verdict: &Verdict) -> usize {
@@ -59,4 +62,29 @@ fn what_hardly_ran_need_not_be_looked_at_for_spinning() {
         judge(&stage).sentences.iter().any(|sentence| sentence.text.starts_with("Spinning could not be detected"))
     };
     assert!(!spinning_not_seen(0.98) && spinning_not_seen(0.8));
+}
+
+/// If cox itself took no samples, the reason is that, and not the backend.
+#[test]
+fn a_run_without_samples_says_why_spinning_is_not_known() {
+    let mut stage = crowd_spinning(3, 2, 0.5);
+    for thread in stage.threads_mut() {
+        (thread.spin_basis, thread.spin_ns, thread.samples) = (ledger::SpinBasis::None, 0, 0);
+    }
+    let sees = Sees { unsampled: Some(Unsampled::Noise), ..stage.account.sees() };
+    stage.account.sees = Some(Sees { spin: false, ..sees });
+    let verdict = judge(&stage);
+    let said = |part: &str| verdict.sentences.iter().any(|sentence| sentence.text.contains(part));
+    assert!(said("Spinning was not measured, because --noise takes no samples"), "{verdict:#?}");
+    assert!(said("so cox does not see whether") && !said("This backend"), "{verdict:#?}");
+    let evidence = Evidence::new(&stage.account, &stage.facts);
+    let known: Vec<String> =
+        Figure::all().filter(|figure| figure.known(&evidence).is_some()).map(|figure| figure.name()).collect();
+    for absent in ["spin_ns", "work_ns", "samples", "kernel_ns", "waiting_for_threads_ns", "largest_work_ns"] {
+        assert!(!known.iter().any(|name| name == absent), "{absent} looks as if it had been measured");
+    }
+    assert!(
+        ["run_ns", "preempt_wait_ns", "wall_ns"].iter().all(|name| known.contains(&(*name).to_owned())),
+        "{known:?}"
+    );
 }

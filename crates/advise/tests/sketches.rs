@@ -5,7 +5,7 @@ mod staged;
 use advise::evidence::Evidence;
 use advise::forecast::Refusal;
 use advise::forecast::modelled::{Sketch, Waits};
-use ledger::SpinBasis;
+use ledger::{Sees, SpinBasis, Unsampled};
 use staged::{Life, SIBLINGS, Stage, WALL_NS};
 
 fn staged(lives: &[Life], cpus: u32) -> Stage {
@@ -66,4 +66,6 @@ fn what_cannot_be_packed_or_told_is_refused() {
         thread.spin_basis = SpinBasis::None;
     }
     assert_eq!(sketch(&blind, 2), Err(Refusal::Blind));
+    blind.account.sees = Some(Sees { unsampled: Some(Unsampled::Noise), ..blind.account.sees() });
+    assert_eq!(sketch(&blind, 2), Err(Refusal::Unsampled));
 }

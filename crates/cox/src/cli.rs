@@ -193,7 +193,7 @@ pub struct Run {
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
     /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
-    /// without it, the report says why there is none)
+    /// without it, the report says why there is none). Takes no samples, so spinning is not seen
     #[arg(long)]
     pub noise: bool,
     /// With --pack-cpus: do not load libcox_preload.so into the program

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use broker::ebpf;
+use broker::{ebpf, protocol};
 use noise::OfProgram;
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
@@ -27,9 +27,14 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
+    // Single interruptions are for pictures over time.
+    let is_drawn = options.traces.are_wanted();
+    let of_program = || if is_drawn { OfProgram::new(children).with_list() } else { OfProgram::new(children) };
+    let interruptions = options.noise.then(of_program);
+    let observing = Observing::new(options.backend, children, recorder, scope(options));
     Engines::new()
-        .with(Observing::new(options.backend, children, recorder, scope(options)))
-        .and(options.noise.then(|| OfProgram::new(children)))
+        .with(if samples(options) { observing } else { observing.without_samples() })
+        .and(interruptions)
         .and(packing)
         .and(overlapping)
 }
@@ -44,7 +49,9 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }
     let children = !options.no_children;
     let observes = matches!(options.backend, backend::Choice::Auto | backend::Choice::Bpf);
-    let settings = || backend::settings(children, recorder.map(|recorder| recorder.buffer), scope(options)).ok();
+    let trace_bytes = recorder.map(|recorder| recorder.buffer);
+    let wanted = protocol::Wanted { children, samples: samples(options), trace_bytes, latencies: scope(options) };
+    let settings = || backend::settings(wanted).ok();
     Some(bpf::expect(bpf::Parts {
         clocks: observes.then(settings).flatten(),
         snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
@@ -52,6 +59,12 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
         noise: options.noise.then(|| noise::program::settings(children)),
         owner: None,
     }))
+}
+
+/// Returns whether the observer samples the program's threads. A sample is an interrupt by a timer of ours: where noise is measured, it would be a part
+/// of what is measured, and makes the kernel's own interrupts longer.
+pub fn samples(options: &cli::Run) -> bool {
+    !options.noise
 }
 
 /// Returns which histograms of interval lengths the kernel keeps: for how many programs, and whether also for each thread.

@@ -192,6 +192,38 @@ fn the_sender_of_an_interrupt_is_named() {
     }
 }
 
+/// A sample is an interrupt by a timer of cox's own, and would be a part of the noise.
+#[test]
+fn cox_takes_no_samples_of_a_program_whose_noise_it_measures() {
+    if !is_root("cox_takes_no_samples_of_a_program_whose_noise_it_measures") {
+        return;
+    }
+    for backend in ["bpf", "perf"] {
+        let folder = TempDir::new().unwrap();
+        let json = path(&folder, "run.json");
+        let program = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let options = ["run", "--noise", "--backend", backend, "--json", &json, "--", "sh", "-c", program];
+        let ran = cox(&options);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!((report["backend"].as_str(), report["sees"]["unsampled"].as_str()), (Some(backend), Some("noise")));
+        let names: Vec<&str> =
+            list(&report["noise"]["causes"]).iter().map(|cause| cause["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"timer tick"), "{names:?}");
+        assert!(!names.iter().any(|name| name.contains("perf_swevent_hrtimer")), "{names:?}");
+        // Nothing looks as if it had been measured.
+        let figures = report["figures"].as_object().unwrap();
+        for absent in ["spin_ns", "work_ns", "samples", "kernel_ns", "serial_ns", "parallel_efficiency"] {
+            assert!(!figures.contains_key(absent), "{backend}: {absent}");
+        }
+        let thread = &report["programs"][0]["processes"][0]["threads"][0];
+        assert_eq!((thread["spin_basis"].as_str(), number(&thread["samples"])), (Some("none"), 0), "{thread}");
+        assert_eq!(list(&report["hot_functions"]), &Vec::<Value>::new());
+        let said = testkit::run::on_one_line(&ran.stderr);
+        assert!(said.contains("because --noise takes no samples"), "{said}");
+    }
+}
+
 /// A thread that moves between CPUs is charged only with what happened where it was, and never twice.
 #[test]
 fn a_moving_thread_is_not_charged_with_what_happens_elsewhere() {
@@ -259,6 +291,27 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
     let ran = run(Command::new("taskset").args(["-c", "0", COX, "noise", "--cpus", "0-1", "--for", "1s"]));
     let is_refused = ran.code == 2 && (ran.stderr.contains("may use") || ran.stderr.contains("not online"));
     assert!(is_refused, "{}", ran.stderr);
+}
+
+/// As of all commands: what was asked for on stdout is alone there.
+#[test]
+fn a_file_on_stdout_has_no_text_around_it() {
+    let folder = TempDir::new().unwrap();
+    let brief = ["noise", "--for", "300ms", "--warm-up", "100ms", "--no-causes"];
+    let ran = cox(&[&brief[..], &["--json", "-"]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert!(report["cpus"].is_array(), "{report}");
+    let page = cox(&[&brief[..], &["--html", "-"]].concat()).text();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page:.200}");
+    let file = path(&folder, "noise.json");
+    fs::write(&file, &ran.stdout).unwrap();
+    let ran = cox(&["noise", "forecast", &file, "--ranks", "2", "--work", "1ms", "--json", "-"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    serde_json::from_slice::<Value>(&ran.stdout).unwrap();
+    // Files elsewhere leave the text on stdout.
+    let ran = cox(&[&brief[..], &["--json", &path(&folder, "other.json")]].concat());
+    assert!(ran.text().starts_with("cox: noise on CPU"), "{}", ran.text());
 }
 
 #[test]

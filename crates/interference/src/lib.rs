@@ -6,6 +6,7 @@
 //! 2. [`intervals`]: events → intervals. `contexts` nests what interrupts a running thread; `faults` measures page faults; `waits` charges the time in which a preempted thread
 //!    waits to the threads that run instead; `senders` finds who sent an interrupt.
 //! 3. [`account`]: intervals → sums by thread and cause. [`lengths`]: how long they were.
+//!    [`listing`]: the intervals themselves, as many as there is room for.
 //! 4. [`detours`]: detours of a measuring loop and intervals → what caused each detour.
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
 //!    caused outside this kernel.
@@ -28,6 +29,7 @@ mod faults;
 pub mod interval;
 pub mod intervals;
 pub mod lengths;
+pub mod listing;
 pub mod parts;
 mod senders;
 pub mod spectrum;
@@ -38,3 +40,4 @@ pub use account::{Account, Sum};
 pub use cause::{Cause, CauseId, Causes, Sender};
 pub use interval::{Interval, Span};
 pub use intervals::Interference;
+pub use listing::Listing;

@@ -39,4 +39,4 @@ pub mod transition;
 pub use account::*;
 pub use latency::{Latencies, Quantiles};
 pub use provenance::Provenance;
-pub use sees::{Delays, Sees};
+pub use sees::{Delays, Sees, Unsampled};

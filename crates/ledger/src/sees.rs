@@ -25,6 +25,17 @@ pub struct Sees {
     /// True if latency quantiles of each process and thread were requested (`--latency`).
     #[serde(default)]
     pub latencies_of_threads: bool,
+    /// Why cox took no samples although the backend can; null if it took samples, or if the backend cannot.
+    #[serde(default)]
+    pub unsampled: Option<Unsampled>,
+}
+
+/// Why cox took no samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsampled {
+    /// Noise was measured (`--noise`): the timer that takes samples would be a part of it.
+    Noise,
 }
 
 /// Where the time from a wake-up to the switch-in is booked.
@@ -42,7 +53,7 @@ pub enum Delays {
 
 impl Sees {
     /// Returns what a backend can see. For a recording of perf, assumes that it contains all events. `spin` says whether spinning was seen on at
-    /// least one thread. `latencies_of_threads` is false in the result.
+    /// least one thread. `latencies_of_threads` is false in the result, and `unsampled` null.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {
@@ -59,6 +70,7 @@ impl Sees {
             busy_cpus: events,
             latencies: events,
             latencies_of_threads: false,
+            unsampled: None,
         }
     }
 }

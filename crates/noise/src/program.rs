@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use interference::{Account, Causes, Interference};
+use interference::{Account, Causes, Interference, Listing};
 use machine::Root;
 use machine::cgroup::Cgroup;
-use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
+use machine::topology::Topology;
+use session::{Attached, Ended, Engine, NoCommand, Pauses, Subject, Target};
 use watch::WatchError;
 use watch::noise::{Faults, Settings};
 
@@ -18,8 +19,13 @@ use crate::source::{Functions, Source};
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
 const FAULT_PERIOD: u64 = 11;
-/// Size of the rings for events together, bytes. They are emptied ten times a second.
+/// Size of the rings for events together, bytes. Each CPU has one of them, and each event takes up to 72.
 const RING_BYTES: u32 = 32 << 20;
+/// Largest size of an event in a ring, bytes.
+const EVENT_BYTES: u64 = 72;
+
+/// Largest number of intervals that are listed. They take 48 MB: two hours of the ticks of one CPU, or a minute of a hundred CPUs.
+const LISTED: usize = 1_000_000;
 
 /// The engine.
 pub struct OfProgram {
@@ -27,9 +33,13 @@ pub struct OfProgram {
     source: Source,
     interference: Interference,
     account: Account,
+    listing: Listing,
     cgroup: Option<Cgroup>,
     followed: BTreeSet<u32>,
     events: u64,
+    /// With more events than this at a tick, the rings are emptied again soon.
+    many_events: u64,
+    pauses: Pauses,
 }
 
 /// What was taken from the threads of a program.
@@ -43,6 +53,8 @@ pub struct Taken {
     pub functions: Functions,
     /// What each cause took from each thread. The page faults are those whose time was measured.
     pub account: Account,
+    /// The intervals themselves, if they were asked for: as many as there was room for. Of page faults, those whose time was measured.
+    pub listing: Listing,
     /// For each thread, the number of its page faults.
     pub faults: Vec<(u32, u64)>,
     /// Tracepoints that did not report, by name.
@@ -59,6 +71,12 @@ pub fn settings(children: bool) -> Settings {
     Settings { children, ring_bytes: RING_BYTES, without: Vec::new() }
 }
 
+/// Returns a tenth of the events that surely fit into the ring of one CPU: all may come on one, and the time between two ticks grows tenfold. A ring has
+/// at least half of its share, since its size is a power of two.
+fn many_events(cpus: u64) -> u64 {
+    u64::from(RING_BYTES) / cpus.max(1) / 2 / EVENT_BYTES / 10
+}
+
 impl OfProgram {
     /// Makes the engine. `children`: whether child processes are followed too.
     #[must_use]
@@ -68,10 +86,20 @@ impl OfProgram {
             source: Source::none("the kernel was not asked"),
             interference: Interference::default(),
             account: Account::new(0, u64::MAX),
+            listing: Listing::default(),
             cgroup: None,
             followed: BTreeSet::new(),
             events: 0,
+            many_events: many_events(Topology::read_online(&Root::live()).map_or(1, |online| online.len() as u64)),
+            pauses: Pauses::default(),
         }
+    }
+
+    /// Returns the engine with a list of the first intervals, for pictures over time.
+    #[must_use]
+    pub fn with_list(mut self) -> OfProgram {
+        self.listing = Listing::with_room_for(LISTED);
+        self
     }
 
     fn take(&mut self) -> Result<()> {
@@ -79,6 +107,7 @@ impl OfProgram {
             self.events += 1;
             for interval in self.interference.push(&event, named.as_ref()) {
                 self.account.take(&interval);
+                self.listing.take(&interval);
             }
         }
         Ok(())
@@ -125,12 +154,15 @@ impl Engine for OfProgram {
     }
 
     fn tick_every(&self) -> Duration {
-        Duration::from_millis(100)
+        self.pauses.length()
     }
 
     fn tick(&mut self) -> Result<()> {
         self.follow_members()?;
-        self.take()
+        let before = self.events;
+        self.take()?;
+        self.pauses.ticked(self.events - before > self.many_events);
+        Ok(())
     }
 
     fn undo(&mut self) -> Result<()> {
@@ -146,6 +178,7 @@ impl Engine for OfProgram {
             causes: self.interference.causes().clone(),
             faults: threads.iter().map(|tid| (*tid, self.interference.faults_of(*tid))).collect(),
             account: std::mem::take(&mut self.account),
+            listing: std::mem::take(&mut self.listing),
             without: self.source.without(),
             events: self.events,
             lost: self.source.lost(),

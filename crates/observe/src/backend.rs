@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     pub(crate) trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub(crate) latencies: Scope,
+    /// Whether instruction pointers are sampled.
+    pub(crate) samples: bool,
 }
 
 /// The error if a trace is wanted without eBPF.
@@ -93,14 +95,20 @@ impl Asked {
         Ok(weaker)
     }
 
+    /// Returns what is asked of eBPF.
+    fn wanted(&self) -> Wanted {
+        let Asked { children, samples, trace_bytes, latencies, .. } = *self;
+        Wanted { children, samples, trace_bytes, latencies }
+    }
+
     /// Loads eBPF in this process if it has the rights, otherwise in the helper process, which has them.
     fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
         laps::done(Part::Preparing);
-        let Asked { children, trace_bytes, latencies, .. } = *self;
+        let wanted = self.wanted();
         if !ebpf::may_itself() {
-            return ebpf::by_helper(Wanted { children, samples: true, trace_bytes, latencies });
+            return ebpf::by_helper(wanted);
         }
-        let settings = settings(children, trace_bytes, latencies)?;
+        let settings = settings(wanted)?;
         Ok(Box::new(BpfObserver::new(&settings, None).map_err(ebpf::explained)?))
     }
 
@@ -109,7 +117,7 @@ impl Asked {
             let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
             return Err(WatchError::Unavailable { what: "cannot observe with perf".into(), why });
         }
-        Ok(Box::new(watch::perf::PerfObserver::new(self.children)?))
+        Ok(Box::new(watch::perf::PerfObserver::new(self.children, self.samples)?))
     }
 
     fn proc(&self) -> Result<Box<dyn Observer>, WatchError> {
@@ -121,10 +129,13 @@ impl Asked {
 ///
 /// # Errors
 /// `Unavailable` if the machine's CPUs cannot be read.
-pub fn settings(children: bool, trace_bytes: Option<u32>, latencies: Scope) -> Result<Settings, WatchError> {
+pub fn settings(wanted: Wanted) -> Result<Settings, WatchError> {
+    let Wanted { children, samples, trace_bytes, latencies } = wanted;
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    Ok(Settings { children, trace_bytes, latencies, ..Settings::new(topology.online.len() as u32, limit) })
+    let usual = Settings::new(topology.online.len() as u32, limit);
+    let sample_period_ns = if samples { usual.sample_period_ns } else { 0 };
+    Ok(Settings { children, sample_period_ns, trace_bytes, latencies, ..usual })
 }
 
 fn unavailable(error: machine::Error) -> WatchError {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use arch::laps::{self, Part};
@@ -11,7 +12,7 @@ use machine::limits::{Who, allowed_cpus};
 use machine::openmp;
 use machine::process::Task;
 use machine::{CpuSet, Root};
-use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
+use session::{Attached, Ended, Engine, NoCommand, Pauses, Subject, Target};
 use symbols::Symboliser;
 use watch::{Intake, Observer, WatchError};
 use wire::latency::Scope;
@@ -21,7 +22,7 @@ use crate::backend::{Asked, Choice};
 use crate::hidden::why_hidden_from_perf;
 use crate::recording::Recorder;
 
-/// Number of threads of a process whose affinity masks are read at each tick of cox's session (at least every 100 ms).
+/// Number of threads of a process whose affinity masks are read at each tick of cox's session.
 const MASKS_READ: usize = 64;
 
 /// Largest time by which events of different CPUs arrive out of order: two ticks of cox's session (100 ms each).
@@ -42,6 +43,7 @@ pub struct Observing {
     mains: Vec<(u32, Option<CpuSet>)>,
     record: Option<Record>,
     recorder: Option<Recorder>,
+    pauses: Pauses,
 }
 
 /// The results of an observation.
@@ -70,7 +72,7 @@ impl Observing {
     pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>, latencies: Scope) -> Observing {
         let trace_bytes = recorder.as_ref().map(|recorder| recorder.buffer);
         Observing {
-            asked: Asked { choice, children, hidden: None, trace_bytes, latencies },
+            asked: Asked { choice, children, hidden: None, trace_bytes, latencies, samples: true },
             observer: None,
             passed_over: Vec::new(),
             symboliser: Symboliser::new(Root::live()),
@@ -81,7 +83,15 @@ impl Observing {
             mains: Vec::new(),
             record: None,
             recorder,
+            pauses: Pauses::default(),
         }
+    }
+
+    /// Returns the engine without samples: the timer that takes them interrupts the program.
+    #[must_use]
+    pub fn without_samples(mut self) -> Observing {
+        self.asked.samples = false;
+        self
     }
 
     fn observer(&mut self) -> Result<&mut Box<dyn Observer>> {
@@ -236,7 +246,14 @@ impl Engine for Observing {
         self.observer.iter().filter_map(|observer| observer.readiness()).collect()
     }
 
+    fn tick_every(&self) -> Duration {
+        // Other backends need to be asked ten times a second: perf for the order of its events, /proc to see changes at all.
+        let keeps_clocks = self.observer.as_ref().is_some_and(|observer| observer.backend() == Backend::Bpf);
+        if keeps_clocks && !self.asked.samples { self.pauses.length() } else { Pauses::SHORTEST }
+    }
+
     fn tick(&mut self) -> Result<()> {
+        self.pauses.ticked(false);
         self.ask(|observer, intake| observer.tick(intake))?;
         self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));

@@ -103,6 +103,7 @@ pub struct Run {
     provenance: Option<Provenance>,
     lost: bool,
     failed: bool,
+    unsampled: bool,
 }
 
 /// Returns the figures that are compared, in this order. Facts about the machine, and what cox itself did, are not among them.
@@ -163,7 +164,7 @@ impl Run {
         // Reports of older versions have fewer figures than this version derives from the same account.
         let evidence = Evidence::new(&document.account, &document.facts);
         for figure in Figure::all().filter(|figure| !document.figures.contains_key(&figure.name())) {
-            figures.extend(figure.value(&evidence).map(|value| (figure.name(), value)));
+            figures.extend(figure.known(&evidence).map(|value| (figure.name(), value)));
         }
         figures.extend(latencies(document));
         Run {
@@ -172,6 +173,7 @@ impl Run {
             provenance: document.account.provenance.clone(),
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
+            unsampled: document.account.sees().unsampled.is_some(),
         }
     }
 
@@ -183,6 +185,7 @@ impl Run {
             provenance: Some(report.provenance.clone()),
             lost: report.events.lost > 0,
             failed: false,
+            unsampled: false,
         }
     }
 
@@ -316,10 +319,14 @@ fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
     let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
     let unsaid = runs().filter(|run| run.provenance.is_none()).count();
+    let unsampled = runs().filter(|run| run.unsampled).count();
     let all = runs().count();
     let warnings = [
         (lost > 0).then(|| format!("{lost} of {all} runs lost events: their figures are uncertain")),
         (failed > 0).then(|| format!("{failed} of {all} runs ended with an exit code other than 0")),
+        (unsampled > 0).then(|| {
+            format!("{unsampled} of {all} runs took no samples (--noise): work and spinning are not compared")
+        }),
         (unsaid > 0 && unsaid < all).then(|| format!("{unsaid} of {all} runs do not say where they were measured")),
     ];
     warnings.into_iter().flatten().collect()

@@ -89,5 +89,5 @@ fn figures(evidence: &Evidence<'_>) -> BTreeMap<String, Number> {
         let whole = value as u64;
         if whole as f64 == value { Some(whole.into()) } else { Number::from_f64(value) }
     };
-    Figure::all().filter_map(|figure| Some((figure.name(), number(figure.value(evidence)?)?))).collect()
+    Figure::all().filter_map(|figure| Some((figure.name(), number(figure.known(evidence)?)?))).collect()
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use forecast::{
     AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
 };
-pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
+pub use program::{Interrupted, ProgramNoise, TakenFromThreads, ThreadNoise};
 pub(crate) use samples::small_percent;
 pub use samples::{Loss, Peak, Spectrum};
 pub use text::text;

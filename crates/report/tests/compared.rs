@@ -5,7 +5,7 @@
 mod markup;
 mod sample;
 
-use ledger::Provenance;
+use ledger::{Provenance, Sees, Unsampled};
 use markup::{Element, text, tree};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
@@ -87,6 +87,22 @@ fn quantiles_of_intervals_are_compared_if_there_were_any() {
         assert!(of(&format!("{interval}.count")).is_some(), "{interval}");
     }
     assert!(comparison.text(&Style::default()).contains("slice count  "), "{}", comparison.text(&Style::default()));
+}
+
+/// Runs without samples have the same run time, and no work: none is compared.
+#[test]
+fn runs_without_samples_are_not_compared_by_work() {
+    let mut document = sample::heat();
+    document.account.sees = Some(Sees { unsampled: Some(Unsampled::Noise), ..document.account.sees() });
+    document
+        .figures
+        .retain(|name, _| !["work_ns", "spin_ns", "kernel_sync_ns", "waiting_for_threads_ns"].contains(&name.as_str()));
+    let unsampled = ("noise".to_owned(), vec![Run::of(&document)]);
+    let comparison = Comparison::new("0.1.0", &[group("usual", 1.0), unsampled]);
+    let has = |name: &str| comparison.figures.iter().any(|row| row.figure == name);
+    assert!(has("run_ns") && !has("work_ns") && !has("spin_ns"), "{:?}", comparison.figures);
+    let warned = "1 of 9 runs took no samples (--noise): work and spinning are not compared";
+    assert!(comparison.warnings.iter().any(|warning| warning == warned), "{:?}", comparison.warnings);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn busy(document: &Document, cpus: u16, turns: u64) -> Timeline {
 }
 
 fn page(document: &Document, timeline: &Timeline) -> (String, Element) {
-    let page = html::page(document, timeline);
+    let page = html::page(document, timeline, None);
     let tree = tree(&page).unwrap_or_else(|fault| panic!("{fault}"));
     (page, tree)
 }

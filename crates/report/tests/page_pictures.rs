@@ -53,7 +53,7 @@ fn timeline(document: &Document) -> Timeline {
 }
 
 fn page(document: &Document) -> (String, Element) {
-    let page = html::page(document, &timeline(document));
+    let page = html::page(document, &timeline(document), None);
     let tree = tree(&page).unwrap_or_else(|fault| panic!("{fault}"));
     (page, tree)
 }

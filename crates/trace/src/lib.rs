@@ -6,10 +6,11 @@
 //! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
 //!   that viewers ignore.
 //! - [`paraver`]: traces for Paraver.
-//! - [`noise`]: detours of CPUs, for Perfetto and Paraver.
+//! - [`noise`]: detours of CPUs, for Perfetto and Paraver. [`interruptions`]: what interrupted the threads of a recording.
 //! - [`netgauge`]: traces of noise, which the simulator LogGOPSim replays. [`hlog`]: histograms of noise, as jHiccup writes them.
 
 pub mod hlog;
+pub mod interruptions;
 mod lines;
 pub mod netgauge;
 pub mod noise;
@@ -19,4 +20,5 @@ pub mod recording;
 pub mod session;
 pub mod sorter;
 
+pub use interruptions::{Interruption, Interruptions};
 pub use recording::{Recording, ReplayItem, ThreadTable};

@@ -8,7 +8,7 @@
 //! ```text
 //! #DATE:provenance:NAME:VALUE              where and when the trace was recorded (a metadata line, before all records)
 //! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     state of a thread; CPU 0 if it did not run
-//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      event: a migration, a sample (work or spinning), or lost trace events
+//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      event: a migration, a sample (work or spinning), an interruption, or lost trace events
 //! ```
 //!
 //! All numbers count from one. Times are nanoseconds from the start of the window.
@@ -27,6 +27,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use wire::{Cause, Waiting, What};
 
+use crate::interruptions::Interruptions;
 use crate::recording::Recording;
 use crate::sorter::{Keyed, Sorter};
 
@@ -41,6 +42,11 @@ const LOST: u32 = 91_000_002;
 const SAMPLED: u32 = 91_000_003;
 /// Name of the event type [`SAMPLED`].
 const SAMPLES: &str = "Sampled: work or spinning";
+
+/// Event type: what interrupts the thread from now on, by the number of the cause, counted from one; 0: nothing.
+const INTERRUPTED: u32 = 91_000_004;
+/// Event type: interruptions of the thread from now on are not in the trace, because there was no room. The value is their number, of all threads.
+const LEFT_OUT: u32 = 91_000_005;
 
 /// State of a thread that is blocked by the first cause. The other causes have the next numbers.
 const BLOCKED: u32 = 10;
@@ -80,12 +86,13 @@ impl Keyed for Line {
     }
 }
 
-/// Writes a recording; `provenance` says where and when it was made. Data that does not fit in memory is kept in temporary files in `folder`.
+/// Writes a recording, and what interrupted its threads if that is known; `provenance` says where and when it was made. Data that does not fit in memory is kept in temporary files in `folder`.
 ///
 /// # Errors
 /// When reading or writing fails.
 pub fn write<W: Write>(
     recording: &Recording,
+    interrupted: Option<&Interruptions>,
     provenance: Option<&Provenance>,
     files: &mut Files<W>,
     folder: &Path,
@@ -107,6 +114,7 @@ pub fn write<W: Write>(
     })?;
     let rows = Rows::of(&threads);
     events(recording, &threads, &mut lines)?;
+    interrupted.map_or(Ok(()), |all| interruptions(all, recording.start_ns, &threads, &mut lines))?;
     let lines = lines.sorted()?;
 
     header(recording, &rows, &mut files.prv)?;
@@ -121,6 +129,7 @@ pub fn write<W: Write>(
         }
     })?;
     meanings(recording, &mut files.pcf)?;
+    interrupted.map_or(Ok(()), |all| meanings_of_interruptions(all, &mut files.pcf))?;
     names(recording, &rows, &mut files.row)
 }
 
@@ -181,6 +190,46 @@ fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mu
         let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };
         life.map(line).map_or(Ok(()), |line| lines.push(line))
     })
+}
+
+/// Adds the lines of interruptions: at each beginning its cause, and at each end that of the interruption around it.
+fn interruptions(
+    interrupted: &Interruptions,
+    start_ns: u64,
+    threads: &BTreeMap<u32, (u32, u32)>,
+    lines: &mut Sorter<Line>,
+) -> io::Result<()> {
+    let lives: BTreeMap<u32, u32> = threads.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
+    let mut last_ns = start_ns;
+    for (tid, nested) in interrupted.nested() {
+        let Some(life) = lives.get(&tid).copied() else { continue };
+        let mut open = Vec::new();
+        for (at_ns, begun) in Interruptions::edges(&nested) {
+            match begun {
+                Some(one) => open.push((u32::from(one.cpu) + 1, one.cause + 1)),
+                None => drop(open.pop()),
+            }
+            let (cpu, value) = open.last().copied().unwrap_or((0, 0));
+            let at_ns = at_ns.saturating_sub(start_ns);
+            lines.push(Line { at_ns, until_ns: EVENT, life, cpu, what: INTERRUPTED, value })?;
+            last_ns = last_ns.max(start_ns + at_ns);
+        }
+    }
+    match lives.values().next() {
+        Some(life) if interrupted.left_out > 0 => {
+            let value = u32::try_from(interrupted.left_out).unwrap_or(u32::MAX);
+            let at_ns = last_ns - start_ns;
+            lines.push(Line { at_ns, until_ns: EVENT, life: *life, cpu: 0, what: LEFT_OUT, value })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn meanings_of_interruptions(interrupted: &Interruptions, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nEVENT_TYPE\n0    {INTERRUPTED}    Interrupted by\nVALUES\n0    nothing")?;
+    let mut causes = (1..).zip(&interrupted.causes);
+    causes.try_for_each(|(value, (name, _))| writeln!(out, "{value}    {}", in_a_line(name)))?;
+    writeln!(out, "\nEVENT_TYPE\n0    {LEFT_OUT}    Interruptions left out")
 }
 
 fn sample(waiting: Option<Waiting>) -> u32 {

@@ -36,7 +36,7 @@ fn recording(trace_events: &[TraceEvent]) -> Recording {
 
 fn file(recording: &Recording, report: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    perfetto::write(recording, &mut bytes).expect("room for a file");
+    perfetto::write(recording, None, &mut bytes).expect("room for a file");
     write(recording, report, &mut bytes).expect("room for a file");
     bytes
 }
@@ -114,7 +114,7 @@ fn a_file_that_was_cut_off_is_refused() {
 #[test]
 fn a_trace_of_somebody_else_is_told_apart() {
     let mut bytes = Vec::new();
-    perfetto::write(&recording(&trace_events(50)), &mut bytes).unwrap();
+    perfetto::write(&recording(&trace_events(50)), None, &mut bytes).unwrap();
     assert!(matches!(again(&bytes), Err(ReadError::Foreign)));
     assert!(matches!(again(b"perf"), Err(ReadError::NoTrace)));
     assert!(matches!(again(b"PERFILE2 and so on"), Err(ReadError::NoTrace)));
@@ -195,11 +195,11 @@ fn damaged_files_are_refused_or_read_and_nothing_else() {
         match again(&damaged) {
             Ok((told, _)) => {
                 // What was read can be written, whatever it says.
-                perfetto::write(&told, &mut io::sink()).unwrap();
+                perfetto::write(&told, None, &mut io::sink()).unwrap();
                 let hostile = Provenance { command: vec!["\n#1:2:3\r".into()], ..Provenance::default() };
                 let (mut prv, mut pcf, mut row) = (io::sink(), io::sink(), io::sink());
                 let mut files = Files { prv: &mut prv, pcf: &mut pcf, row: &mut row };
-                paraver::write(&told, Some(&hostile), &mut files, &std::env::temp_dir()).unwrap();
+                paraver::write(&told, None, Some(&hostile), &mut files, &std::env::temp_dir()).unwrap();
                 read += 1;
             }
             Err(_) => refused += 1,

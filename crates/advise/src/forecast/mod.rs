@@ -124,6 +124,11 @@ pub enum Refusal {
     /// The backend cannot distinguish spinning from work.
     #[error("the run's backend does not measure spinning; record the run with cox run --backend bpf")]
     Blind,
+    /// No samples were taken, so spinning cannot be distinguished from work.
+    #[error(
+        "the run was recorded with --noise, which takes no samples, so spinning was not measured; record it without --noise"
+    )]
+    Unsampled,
     /// The account is not reliable: threads or events were lost.
     #[error("threads or events of the run were lost, so its sums are not reliable; record it again")]
     Lossy,
@@ -194,6 +199,7 @@ mod tests {
             (Refusal::NothingToPack { threads: 2, cpus: 4 }, "2 working threads on 4 CPUs"),
             (Refusal::TooShort { oversubscribed_ns: 300_000_000 }, "for only 0.30 s"),
             (Refusal::Blind, "--backend bpf"),
+            (Refusal::Unsampled, "recorded with --noise"),
             (Refusal::Lossy, "lost"),
             (Refusal::Packed, "without --pack-cpus"),
             (Refusal::Serial, "one thread"),

@@ -4,6 +4,8 @@
 //! number of sleeps. If threads spin, the length can only be inferred from the slowdown of a run with more threads than CPUs. If the run had a CPU
 //! for each thread, all lengths are possible, and the ranges are wide.
 
+use ledger::Unsampled;
+
 use super::measured::setting;
 use super::{Basis, Choice, Forecast, Refusal, Way};
 use crate::evidence::Evidence;
@@ -107,7 +109,7 @@ impl Sketch {
             return Err(Refusal::NothingToPack { threads, cpus });
         }
         if !evidence.sees.spin {
-            return Err(Refusal::Blind);
+            return Err(evidence.sees.unsampled.map_or(Refusal::Blind, |Unsampled::Noise| Refusal::Unsampled));
         }
         let run_ns = evidence.worker_sums.run_ns.max(1) as f64;
         let in_loops = evidence.worker_sums.spin_ns as f64 / run_ns;

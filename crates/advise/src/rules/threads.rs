@@ -13,6 +13,7 @@
 //! If the backend does not see spinning, it is enough for this rule that threads are alive at the same time and queue, because most such threads
 //! wait for one another at some point. How they wait is then unknown, and the step has no forecast.
 
+use ledger::Unsampled;
 use ledger::account::thread;
 use ledger::summary;
 use wire::Cause;
@@ -146,8 +147,12 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
     let cpus = if evidence.facts.is_packed() { format!("{cpus} of the pack") } else { cpus };
     let workers = &evidence.worker_sums;
     if !evidence.sees.spin {
+        let who = match evidence.sees.unsampled {
+            Some(Unsampled::Noise) => "--noise takes no samples, so cox",
+            None => "This backend",
+        };
         return format!(
-            "{threads} share {cpus}: they waited for a CPU for {} of thread time. This backend does not see whether \
+            "{threads} share {cpus}: they waited for a CPU for {} of thread time. {who} does not see whether \
              and how threads wait for one another.",
             evidence.percent(queued)
         );

@@ -40,7 +40,7 @@ pub struct Forecast {
     /// Write all figures as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Print no text
+    /// Print no text; there is none if a file goes to stdout ('-')
     #[arg(short, long)]
     pub quiet: bool,
 }

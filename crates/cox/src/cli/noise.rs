@@ -81,7 +81,7 @@ pub struct Noise {
     /// Write a page with pictures to FILE: detours over time and by length, quanta, what ticks did
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print no text
+    /// Print no text; there is none if a file goes to stdout ('-')
     #[arg(short, long)]
     pub quiet: bool,
 }

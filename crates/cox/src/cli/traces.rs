@@ -18,6 +18,13 @@ pub struct Traces {
     pub html: Option<PathBuf>,
 }
 
+impl Traces {
+    /// Returns whether any of them is wanted.
+    pub fn are_wanted(&self) -> bool {
+        self.trace.is_some() || self.paraver.is_some() || self.html.is_some()
+    }
+}
+
 /// The buffer for trace events.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Room {

@@ -4,7 +4,7 @@ use advise::Facts;
 use anyhow::{Result, bail};
 use ledger::accounts::ProgramInfo;
 use ledger::co_run::{self, CoRun, Player};
-use ledger::{Account, Provenance};
+use ledger::{Account, Provenance, Unsampled};
 use machine::CpuSet;
 use observe::Observed;
 use overlap::Counted;
@@ -12,10 +12,11 @@ use report::Document;
 use report::pack::PackReport;
 use session::{Attached, Ended, Exit, Launch, Launched, Target};
 use trace::Recording;
+use wire::Backend;
 
 use super::program_noise;
-use crate::cli;
 use crate::run_context::RunContext;
+use crate::{cli, engines};
 
 /// A session that has ended: its options, target and run context. Does not contain what was observed, nor the results of packing and overlap.
 pub struct Session<'s> {
@@ -49,6 +50,12 @@ pub fn document(
     let record = &observed.record;
     let mut account = ledger::accounts::build(record, &programs, own_cpu_ns);
     account.provenance = Some(Provenance { command: command.clone(), ..provenance });
+    if let Some(sees) = &mut account.sees
+        && !engines::samples(options)
+        && account.backend != Backend::Proc
+    {
+        sees.unsampled = Some(Unsampled::Noise);
+    }
     refuse_without_threads(&account, target)?;
     // If the trace has failed, the account is still reported.
     let recorded = observed.recorder.take().map(|recorder| {

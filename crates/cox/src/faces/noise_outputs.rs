@@ -57,7 +57,7 @@ impl Outputs {
         let of_paraver = ENDINGS.map(|ending| ("--paraver", of_paraver(ending)));
         let named = named.into_iter().chain(of_paraver);
         refuse_same(named.chain(netgauge.iter().map(|file| ("--netgauge", Some(file.clone())))))?;
-        Ok(Outputs {
+        let outputs = Outputs {
             text: !options.quiet,
             json: Output::wanted(options.json.as_deref())?,
             html: Output::wanted(options.html.as_deref())?,
@@ -71,7 +71,16 @@ impl Outputs {
                 None => None,
             },
             netgauge: netgauge.iter().map(|file| Output::open(Some(file))).collect::<Result<_>>()?,
-        })
+        };
+        // A program that reads stdout gets what was asked for there, and no text before it.
+        Ok(Outputs { text: outputs.text && !outputs.take_stdout(), ..outputs })
+    }
+
+    /// Returns whether one of the files is stdout.
+    fn take_stdout(&self) -> bool {
+        let files = self.json.iter().chain(&self.html).chain(&self.hlog).chain(&self.trace);
+        let mut all = files.chain(self.paraver.iter().flatten()).chain(&self.netgauge);
+        all.any(|output| matches!(output, Output::Stdout))
     }
 
     /// Writes all outputs. A failure of one does not stop the others.

@@ -1,12 +1,13 @@
-//! The section of the noise engine on a program, as a part of the report.
+//! The section of the noise engine on a program, as a part of the report, of traces and of pages.
 
 use std::collections::{BTreeMap, HashMap};
 
 use interference::account::Sum;
-use interference::{Cause, CauseId};
+use interference::{Cause, CauseId, Interval};
 use ledger::Account;
 use noise::program::Taken;
-use report::noise::{ProgramNoise, TakenFromThreads, ThreadNoise};
+use report::noise::{Interrupted, ProgramNoise, TakenFromThreads, ThreadNoise};
+use trace::{Interruption, Interruptions};
 
 use super::noise::KernelNames;
 
@@ -50,6 +51,34 @@ pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
         events: taken.events,
         lost: taken.lost,
         without: taken.without.clone(),
+    }
+}
+
+/// Returns the single interruptions for traces. `noise` has the names of causes.
+pub fn interruptions(taken: &Taken, noise: &ProgramNoise) -> Interruptions {
+    let one = |interval: &Interval| Interruption {
+        tid: interval.tid,
+        cpu: interval.cpu,
+        begin_ns: interval.span.begin_ns,
+        end_ns: interval.span.end_ns,
+        cause: interval.cause.0,
+    };
+    Interruptions {
+        causes: noise.causes.iter().map(|cause| (cause.name.clone(), cause.class.clone())).collect(),
+        all: taken.listing.all().iter().map(one).collect(),
+        left_out: taken.listing.left_out(),
+    }
+}
+
+/// Returns the single interruptions for a picture of the time from `begin_ns` to `end_ns` (CLOCK_MONOTONIC).
+pub fn over_time(taken: &Taken, (begin_ns, end_ns): (u64, u64)) -> Interrupted {
+    let one = |interval: &Interval| {
+        (interval.span.begin_ns.saturating_sub(begin_ns), interval.span.inside_ns, interval.cause.0)
+    };
+    Interrupted {
+        all: taken.listing.all().iter().map(one).collect(),
+        length_ns: end_ns.saturating_sub(begin_ns),
+        left_out: taken.listing.left_out(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use noise::OfProgram;
+use noise::program::Taken;
 use observe::{Observed, Observing, Recorder};
 use outputs::Output;
 use overlap::Overlapping;
@@ -67,7 +68,7 @@ impl Outputs {
         let counted = findings.section::<Overlapping>();
         let taken = findings.section::<OfProgram>();
         let (document, recorded) = document(session, &mut observed, packed, counted.as_ref(), taken.as_ref())?;
-        let written = self.write_document(&document, recorded, &observed, all_threads);
+        let written = self.write_document(&document, recorded, &observed, taken.as_ref(), all_threads);
         let figures = Run::of(&document);
         // The process usually ends now; freeing the accounts of 50,000 threads one by one would only take time.
         if is_last {
@@ -82,6 +83,7 @@ impl Outputs {
         document: &Document,
         recorded: Option<Result<Recording>>,
         observed: &Observed,
+        taken: Option<&Taken>,
         all_threads: bool,
     ) -> Result<()> {
         let text =
@@ -89,7 +91,7 @@ impl Outputs {
         let json = self
             .json
             .map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
-        let traces = recorded.map_or(Ok(()), |recording| self.traces.write(&recording?, document));
+        let traces = recorded.map_or(Ok(()), |recording| self.traces.write(&recording?, document, taken));
         text.and(json).and(traces)
     }
 

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ledger::timeline::{Span, Timeline};
+use noise::program::Taken;
 use outputs::Output;
 use report::{Document, html};
 use trace::paraver::{self, Files};
 use trace::{Recording, ReplayItem, perfetto, session};
 
+use super::program_noise;
 use crate::cli;
 
 /// File name endings of a Paraver trace; views are additional files.
@@ -74,16 +76,18 @@ impl Traces {
         first.map_or_else(std::env::temp_dir, Path::to_path_buf)
     }
 
-    /// Writes the traces. `document` is the session's report.
+    /// Writes the traces. `document` is the session's report, `taken` what interrupted the threads, if that was measured.
     ///
     /// # Errors
     /// If one cannot be written; the others are written nevertheless.
-    pub fn write(self, recording: &Recording, document: &Document) -> Result<()> {
+    pub fn write(self, recording: &Recording, document: &Document, taken: Option<&Taken>) -> Result<()> {
         let folder = self.folder();
+        let measured = taken.zip(document.noise.as_ref()).filter(|(taken, _)| taken.blind.is_none());
+        let interruptions = measured.map(|(taken, noise)| program_noise::interruptions(taken, noise));
         let perfetto = self.perfetto.map_or(Ok(()), |output| {
             let report = document.to_json().context("cannot make the JSON")?;
             output.write_with(|mut out| {
-                perfetto::write(recording, &mut out)?;
+                perfetto::write(recording, interruptions.as_ref(), &mut out)?;
                 session::write(recording, &report, &mut out)
             })
         });
@@ -92,14 +96,17 @@ impl Traces {
             let (mut names, mut meanings) = (Vec::new(), Vec::new());
             prv.write_with(|out| {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };
-                paraver::write(recording, document.account.provenance.as_ref(), &mut files, &folder)
+                let provenance = document.account.provenance.as_ref();
+                paraver::write(recording, interruptions.as_ref(), provenance, &mut files, &folder)
             })?;
             let views = views.into_iter().zip(paraver::views()).map(|(output, text)| output.write(text.as_bytes()));
             pcf.write(&meanings).and(row.write(&names)).and(views.collect())
         });
         let html = self.html.map_or(Ok(()), |output| {
             let timeline = timeline(recording, document).context("cannot read the trace")?;
-            output.write(html::page(document, &timeline).as_bytes())
+            let over_time =
+                measured.map(|(taken, _)| program_noise::over_time(taken, (recording.start_ns, recording.end_ns)));
+            output.write(html::page(document, &timeline, over_time.as_ref()).as_bytes())
         });
         perfetto.and(paraver).and(html)
     }

@@ -42,7 +42,8 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
     };
     let sources = options.files.iter().zip(&recordings).map(|(file, noise)| face::source(file, noise, left(noise)));
     let report = face::document(sources.collect(), &question, &answer, &compared, &first.recording.causes);
-    let text = (!options.quiet).then_some(Output::Stdout);
+    let is_alone = !matches!(json, Some(Output::Stdout));
+    let text = (is_alone && !options.quiet).then_some(Output::Stdout);
     print(text, false, |style| forecast_text(&report, style) + "\n")?;
     if let Some(output) = json {
         let mut bytes = serde_json::to_vec_pretty(&report)?;

@@ -71,7 +71,7 @@ pub(crate) fn report_on(
     let text = print(text, options.threads, |style| report::text::text(&document, style));
     let json =
         json.map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
-    let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document));
+    let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document, None));
     text.and(json).and(traces).map(|()| 0)
 }
 

@@ -47,7 +47,11 @@ fn a_user_sees_the_causes_of_noise_by_name() {
     ];
     let ran = run(&mut installed.command(&words));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let noise = &json(&installed, "cox.json")["noise"];
+    let report = json(&installed, "cox.json");
+    assert_eq!((report["backend"].as_str(), report["sees"]["unsampled"].as_str()), (Some("bpf"), Some("noise")));
+    let noise = &report["noise"];
+    // The helper takes no samples either.
+    assert!(!noise["causes"].to_string().contains("perf_swevent_hrtimer"), "{}", noise["causes"]);
     assert!(causes(noise, &noise["total"]).get("timer tick").is_some_and(|count| *count > 10), "{noise}");
     assert!(ran.stderr.contains("taken by") && !ran.stderr.contains("0x"), "{}", ran.stderr);
 }

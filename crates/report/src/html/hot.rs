@@ -1,6 +1,7 @@
 //! The part of run time that was spent spinning, and the functions in which threads ran.
 
 use advise::numbers::{count, duration, percent as of_one};
+use ledger::Unsampled;
 use ledger::summary::Sums;
 
 use super::view::View;
@@ -25,11 +26,13 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     } else {
         "Spinning was not measured: all time on CPUs counts as work.".to_owned()
     };
-    plot::caption(
-        out,
-        "Functions by time on a CPU",
-        &format!("{spin} Times are estimated from {} samples.", count(sums.samples)),
-    );
+    let basis = match document.account.sees().unsampled {
+        Some(Unsampled::Noise) => {
+            "No samples were taken, because they would be a part of the noise (--noise).".to_owned()
+        }
+        None => format!("Times are estimated from {} samples.", count(sums.samples)),
+    };
+    plot::caption(out, "Functions by time on a CPU", &format!("{spin} {basis}"));
     let hot: Vec<_> = document.account.hot_functions.iter().filter(|hot| hot.run_ns > 0).collect();
     if hot.is_empty() {
         out.push_str("<p class=\"none\">No function was sampled.</p></figure>\n");

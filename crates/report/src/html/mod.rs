@@ -5,8 +5,8 @@
 //! outside, names above all, goes through `markup::Safe`.
 //!
 //! The order of the sections: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), which thread
-//! had each CPU (`lanes`), what programs took from one another (`co_run`), which threads waited for a CPU (`waiting`), migrations and switches
-//! (`moves`), which thread waits for which (`wakers`), which functions ran (`hot`), how long wake delays and stints on a CPU were (`spread`), cost
+//! had each CPU (`lanes`), what programs took from one another (`co_run`), which threads waited for a CPU (`waiting`), what interrupted them
+//! (`interrupted`), migrations and switches (`moves`), which thread waits for which (`wakers`), which functions ran (`hot`), how long wake delays and stints on a CPU were (`spread`), cost
 //! and losses (`cost`), and a table of all figures (`threads`). `heat`, `plot` and `scale` draw, `colours` defines what colours mean, and `asleep`
 //! chooses the threads that are folded up.
 //!
@@ -20,6 +20,7 @@ mod cost;
 mod frame;
 mod heat;
 mod hot;
+mod interrupted;
 mod lanes;
 mod moves;
 mod noise;
@@ -43,6 +44,7 @@ use view::View;
 
 use crate::json::Document;
 use crate::markup::Markup;
+use crate::noise::Interrupted;
 use crate::text::rows::lost_ns;
 
 pub use comparison::{compared, tabled};
@@ -81,13 +83,19 @@ struct Section {
     write: fn(&mut Markup, &View),
 }
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     Section { id: "time", title: "Where thread time went", link: "time", write: overall::write },
     Section { id: "verdict", title: "Verdict", link: "verdict", write: verdict::write },
     Section { id: "states", title: "Where each thread’s time went", link: "states", write: states::write },
     Section { id: "cpus", title: "Who had the CPUs", link: "CPUs", write: lanes::write },
     Section { id: CO_RUN, title: "Side by side", link: "side by side", write: co_run::write },
     Section { id: "waiting", title: "Who waited for a CPU", link: "waiting", write: waiting::write },
+    Section {
+        id: INTERRUPTED,
+        title: "What interrupted the threads",
+        link: "interruptions",
+        write: interrupted::write,
+    },
     Section { id: "moves", title: "Switches and migrations", link: "switches", write: moves::write },
     Section { id: "wakers", title: "Who waits for whom", link: "who waits", write: wakers::write },
     Section { id: "hot", title: "What ran, and what spun", link: "hot", write: hot::write },
@@ -98,16 +106,23 @@ const SECTIONS: [Section; 12] = [
 
 /// The section that only pages on several programs have.
 const CO_RUN: &str = "beside";
+/// The section that only pages of runs with `--noise` have.
+const INTERRUPTED: &str = "interrupted";
 
-/// Returns the page. `timeline` has rows for the threads that are [`shown`].
+/// Returns the page. `timeline` has rows for the threads that are [`shown`]. `interrupted` has the single interruptions of threads, if they are known.
 #[must_use]
-pub fn page(document: &Document, timeline: &Timeline) -> String {
-    let view = View::new(document, timeline);
+pub fn page(document: &Document, timeline: &Timeline, interrupted: Option<&Interrupted>) -> String {
+    let view = View { interrupted, ..View::new(document, timeline) };
     let mut out = Markup::default();
     frame::open(&mut out, &verdict::command(document), Script::Needed);
     out.push_str(plot::HATCH);
     verdict::head(&mut out, &view);
-    let sections = || SECTIONS.iter().filter(|section| section.id != CO_RUN || document.account.co_run.is_some());
+    let has = |section: &&Section| match section.id {
+        CO_RUN => document.account.co_run.is_some(),
+        INTERRUPTED => document.noise.is_some(),
+        _ => true,
+    };
+    let sections = || SECTIONS.iter().filter(has);
     frame::links(&mut out, sections().map(|section| (section.id, section.link)));
     for section in sections() {
         frame::section(&mut out, section.id, section.title, |out| (section.write)(out, &view));

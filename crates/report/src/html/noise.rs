@@ -6,7 +6,7 @@
 mod axis;
 mod classes;
 mod lengths;
-mod over_time;
+pub(super) mod over_time;
 mod quanta;
 mod spectrum;
 mod ticks;

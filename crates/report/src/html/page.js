@@ -12,7 +12,7 @@
   const within = (least, value, most) => Math.min(most, Math.max(least, value));
 
   // Zoom: all pictures over time show the same columns, from view[0] up to view[1].
-  const plots = [...document.querySelectorAll("svg.plot")].map((svg) => ({
+  const plots = [...document.querySelectorAll("svg.plot[data-columns]")].map((svg) => ({
     svg,
     inner: svg.querySelector(".time"),
     ground: svg.querySelector(".ground"),

@@ -9,11 +9,14 @@ use ledger::timeline::{Row, Timeline};
 
 use super::asleep;
 use crate::json::Document;
+use crate::noise::Interrupted;
 
 /// The data from which a page is made.
 pub(super) struct View<'d> {
     pub(super) document: &'d Document,
     pub(super) timeline: &'d Timeline,
+    /// The single interruptions of threads, if they are known.
+    pub(super) interrupted: Option<&'d Interrupted>,
     /// Threads by id. If an id was reused, the entry is the later thread.
     pub(super) threads: HashMap<u32, &'d Thread>,
     /// The threads of each row. The key is the row's thread id; `None` is the row of all threads that have no row of their own. Any other row has
@@ -40,7 +43,7 @@ impl<'d> View<'d> {
             lives.entry(None).or_default().push(thread);
         }
         let asleep = asleep::rows(&lives);
-        View { document, timeline, threads, lives, others, asleep }
+        View { document, timeline, interrupted: None, threads, lives, others, asleep }
     }
 
     /// Formats a thread's name: `4711 heat`.

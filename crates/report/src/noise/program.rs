@@ -53,6 +53,17 @@ pub struct TakenFromThreads {
     pub longest_ns: u64,
 }
 
+/// The single interruptions of a program's threads, for a picture over time. They are not in the document: there may be a million.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Begin since the start of the run, net time, and index of the cause in [`ProgramNoise::causes`]. Times are nanoseconds.
+    pub all: Vec<(u64, u64, u32)>,
+    /// Length of the run, nanoseconds.
+    pub length_ns: u64,
+    /// Number of interruptions that are not in `all`, because there was no room.
+    pub left_out: u64,
+}
+
 /// What was taken from one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadNoise {
@@ -65,38 +76,49 @@ pub struct ThreadNoise {
 }
 
 impl ProgramNoise {
-    pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+    /// Returns the section of the report. `is_packed`: whether cox also packed the program.
+    pub(crate) fn section(&self, is_packed: bool, style: &Style) -> Vec<String> {
         if let Some(why) = &self.blind {
             return style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
         }
-        let mut lines = style.section(&self.heading(), &[]);
+        let mut lines = style.section(&format!("noise: {}", self.heading()), &[]);
         let worth = |taken: &&TakenFromThreads| taken.inside_ns > 0;
         let listed: Vec<&TakenFromThreads> = self.total.iter().filter(worth).take(LISTED).collect();
         if !listed.is_empty() {
-            lines.extend(self.table(&listed, style));
+            lines.extend(self.table(&listed, self.thread_time_ns, style).lines(style.columns()));
         }
-        if let Some(knob) = self.knob() {
+        if let Some(knob) = self.knobs().next() {
             lines.extend(style.wrapped(&knob, "    ", "      "));
         }
-        if self.lost > 0 {
-            let lost = format!("{} were lost: the figures are lower bounds", counted(self.lost, "event"));
-            lines.extend(style.wrapped(&lost, "    ", "      "));
+        for remark in self.remarks(is_packed) {
+            lines.extend(style.wrapped(&remark, "    ", "      "));
         }
         lines
     }
 
-    fn heading(&self) -> String {
+    /// Returns what makes the figures larger or smaller than they would be. `is_packed`: whether cox also packed the program.
+    pub(crate) fn remarks(&self, is_packed: bool) -> Vec<String> {
+        let own = "packing moves threads and may sample them (timer: perf_swevent_hrtimer): both are among the causes";
+        let own = is_packed.then(|| own.to_owned());
+        let lost =
+            (self.lost > 0).then(|| format!("{} were lost: the figures are lower bounds", counted(self.lost, "event")));
+        own.into_iter().chain(lost).collect()
+    }
+
+    /// Returns the answer in one sentence.
+    pub(crate) fn heading(&self) -> String {
         let share = |ns: u64| percent(ns as f64 / self.thread_time_ns.max(1) as f64);
         format!(
-            "noise: the kernel took {} of the threads' time for interrupts and page faults, other threads took {} ({})",
+            "the kernel took {} of the threads' time for interrupts and page faults, other threads took {} ({})",
             share(self.taken_from_run_ns),
             share(self.taken_by_threads_ns),
             counted(self.events, "event")
         )
     }
 
-    fn table(&self, listed: &[&TakenFromThreads], style: &Style) -> Vec<String> {
-        let seconds = self.thread_time_ns.max(1) as f64 / 1e9;
+    /// Returns the table of these causes, whose times are those within `of_ns` of thread time.
+    pub(crate) fn table<'s>(&self, listed: &[&TakenFromThreads], of_ns: u64, style: &'s Style) -> Table<'s> {
+        let seconds = of_ns.max(1) as f64 / 1e9;
         let mut table = Table::new(style).with_names_of(NAMES);
         let name = |at: u32| self.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
         table.column("  taken by", Align::Left, 0, listed.iter().map(|taken| format!("  {}", name(taken.cause))));
@@ -105,15 +127,15 @@ impl ProgramNoise {
         table.column("max", Align::Right, 2, listed.iter().map(|taken| duration(taken.longest_ns)));
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3 / seconds);
         table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.inside_ns)));
-        table.lines(style.columns())
+        table
     }
 
-    /// What silences the largest cause for which that is known.
-    fn knob(&self) -> Option<String> {
+    /// Returns what silences causes for which that is known, the largest first.
+    pub(crate) fn knobs(&self) -> impl Iterator<Item = String> {
         let known = |taken: &TakenFromThreads| {
             let cause = self.causes.get(taken.cause as usize)?;
             Some(format!("what silences it: {}: {}", cause.name, cause.knob.as_ref()?))
         };
-        self.total.iter().find_map(known)
+        self.total.iter().filter_map(known)
     }
 }

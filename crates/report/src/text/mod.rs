@@ -53,19 +53,19 @@ pub fn text(document: &Document, style: &Style) -> String {
     cpus::write(&mut page);
     details::write(&mut page);
     footer::write(&mut page);
-    for section in sections(document, style) {
+    let noise = document.noise.as_ref().map(|noise| noise.section(document.pack.is_some(), style));
+    for section in noise.into_iter().chain(sections(document, style)) {
         page.gap();
         page.extend(section);
     }
     page.lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Returns the sections on noise, on packing and on overlapping.
+/// Returns the sections on packing and on overlapping.
 pub(crate) fn sections(document: &Document, style: &Style) -> impl Iterator<Item = Vec<String>> {
     let pack = document.pack.as_ref().map(|pack| pack.section(style));
     let overlap = document.overlap.as_ref().map(|overlap| overlap.section(style));
-    let noise = document.noise.as_ref().map(|noise| noise.section(style));
-    noise.into_iter().chain(pack).chain(overlap)
+    pack.into_iter().chain(overlap)
 }
 
 /// Returns the sums over a program. If it is the only program, threads without an entry of their own are counted too.

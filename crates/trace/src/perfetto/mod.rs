@@ -4,13 +4,14 @@
 //! Switches and wakings are written in the form of the kernel's own events (ftrace bundles per CPU, in columns),
 //! because viewers derive thread states from them. cox adds what the kernel does not record. The cause of a block is
 //! written as the kernel function in `sched_blocked_reason`, and the states of each thread, with causes, as slices on
-//! its track. There are counters of CPUs in use, of waiting threads and of blocked threads. Marks show where trace
+//! its track. What interrupted a thread, if noise was measured, is on a track of its own under it. There are counters of CPUs in use, of waiting threads and of blocked threads. Marks show where trace
 //! events were lost.
 //!
 //! Times are on CLOCK_BOOTTIME, the default clock of a trace.
 
 mod bundle;
 mod counters;
+mod interruptions;
 pub mod noise;
 pub(crate) mod packet;
 pub(crate) mod proto;
@@ -26,13 +27,14 @@ use proto::*;
 use states::States;
 use wire::Cause;
 
+use crate::interruptions::Interruptions;
 use crate::recording::{Recording, ReplayItem};
 
-/// Writes a recording.
+/// Writes a recording, and what interrupted its threads if that is known.
 ///
 /// # Errors
 /// When reading or writing fails.
-pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
+pub fn write(recording: &Recording, interrupted: Option<&Interruptions>, out: &mut impl Write) -> io::Result<()> {
     put(out, &beginning(recording))?;
     put(out, &system())?;
     put(out, &processes(recording))?;
@@ -50,7 +52,9 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
             ReplayItem::Stretch(stretch) => states.take(stretch, out),
         }
     })?;
+    let tracks = states.tracks();
     states.rest(out)?;
+    interrupted.map_or(Ok(()), |all| interruptions::write(all, recording.boot_ns, &tracks, out))?;
     bundles.rest().into_iter().try_for_each(|packet| put(out, &packet))?;
     counters.rest().iter().try_for_each(|packet| put(out, packet))
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use prost::Message;
 use wire::Cause;
 
@@ -37,6 +39,13 @@ pub(crate) fn put(out: &mut impl Write, packet: &TracePacket) -> io::Result<()> 
     prost::encoding::encode_varint(packet.encoded_len() as u64, &mut bytes);
     packet.encode(&mut bytes).map_err(io::Error::other)?;
     out.write_all(&bytes)
+}
+
+/// Returns a packet with these packets, compressed as by Perfetto's own tracing service.
+pub(super) fn compressed(packets: &[u8]) -> io::Result<TracePacket> {
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+    zlib.write_all(packets)?;
+    Ok(TracePacket { compressed_packets: Some(zlib.finish()?), ..TracePacket::default() })
 }
 
 /// Returns an empty packet of the sequence [`SEQUENCE`].

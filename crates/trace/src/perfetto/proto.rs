@@ -135,13 +135,15 @@ pub struct SchedBlockedReason {
 /// A message of `interned_data/interned_data.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
+    #[prost(message, repeated, tag = "1")]
+    pub event_categories: Vec<EventName>,
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<EventName>,
     #[prost(message, repeated, tag = "26")]
     pub kernel_symbols: Vec<InternedString>,
 }
 
-/// A message of `track_event/track_event.proto`.
+/// The name of an event, or of a category. `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     #[prost(uint64, optional, tag = "1")]
@@ -235,6 +237,9 @@ pub struct TrackDescriptor {
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
+    /// The track under which a viewer shows this one.
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
     /// The thread that the track belongs to.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
@@ -263,6 +268,9 @@ pub struct CounterDescriptor {
 /// An event on a track. `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
+    /// Numbers of interned categories.
+    #[prost(uint64, repeated, tag = "3")]
+    pub category_iids: Vec<u64>,
     /// 1: a slice begins; 2: the innermost slice ends; 3: an instant; 4: a counter value.
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,

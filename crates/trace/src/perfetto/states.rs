@@ -9,12 +9,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use ledger::stretch::{Doing, Stretch};
 use wire::{Cause, TraceEvent, Waiting, What};
 
-use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, SLICE_BEGIN, SLICE_END, clock, put};
+use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, SLICE_BEGIN, SLICE_END, clock, compressed, put};
 use super::proto::*;
 use super::spins::{Spins, name as spin_name};
 use crate::recording::ThreadTable;
@@ -48,6 +46,8 @@ pub struct States<'r> {
     /// For each thread, what has been written so far. The key is the number of the thread's life, because several threads may have had the same id,
     /// one after another.
     lives: BTreeMap<u32, Life>,
+    /// The track of each thread id.
+    tracks: BTreeMap<u32, u64>,
     spins: Spins,
     batch: Vec<u8>,
 }
@@ -63,7 +63,14 @@ struct Life {
 
 impl<'r> States<'r> {
     pub fn new(thread_table: &'r ThreadTable, boot_ns: u64) -> States<'r> {
-        States { thread_table, boot_ns, lives: BTreeMap::new(), spins: Spins::default(), batch: Vec::new() }
+        States {
+            thread_table,
+            boot_ns,
+            lives: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            spins: Spins::default(),
+            batch: Vec::new(),
+        }
     }
 
     /// Adds a trace event. Keeps samples until the interval that contains them is written.
@@ -96,6 +103,11 @@ impl<'r> States<'r> {
         }
         life.event(batch, until_ns, SLICE_END, None)?;
         if self.batch.len() >= BATCH { self.flush(out) } else { Ok(()) }
+    }
+
+    /// Returns the track of each thread, by thread id. Of an id that was reused, the track of the later thread.
+    pub fn tracks(&self) -> BTreeMap<u32, u64> {
+        self.tracks.clone()
     }
 
     /// Writes the remaining packets.
@@ -131,15 +143,15 @@ impl<'r> States<'r> {
         put(&mut self.batch, &first)?;
         let track = TrackDescriptor { uuid: Some(track), thread: Some(thread), ..TrackDescriptor::default() };
         put(&mut self.batch, &TracePacket { track_descriptor: Some(track), ..packet() })?;
+        self.tracks.insert(stretch.tid, FIRST_TRACK + u64::from(stretch.life));
         self.lives.insert(stretch.life, Life { sequence, told_ns: at_ns, known: 0 });
         Ok(())
     }
 
     fn flush(&mut self, out: &mut impl Write) -> io::Result<()> {
-        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
-        zlib.write_all(&self.batch)?;
+        let packet = compressed(&self.batch)?;
         self.batch.clear();
-        put(out, &TracePacket { compressed_packets: Some(zlib.finish()?), ..TracePacket::default() })
+        put(out, &packet)
     }
 }
 

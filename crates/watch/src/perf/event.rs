@@ -14,10 +14,12 @@ use crate::observer::WatchError;
 ///
 /// Its counter is the thread's CPU clock, sampled. Compared with a dummy counter, the sampling timer added no measurable cost to the switch
 /// records; a second event for sampling cost another 4 % of a pipe ping-pong. Samples in the kernel are excluded: without privilege that is a
-/// condition for opening the event, and with privilege the address would be the kernel's.
-pub(super) fn member(children: bool) -> perf_event_attr {
-    let mut attr = software(abi::PERF_COUNT_SW_TASK_CLOCK);
-    attr.__bindgen_anon_1.sample_period = crate::sampling::period_ns();
+/// condition for opening the event, and with privilege the address would be the kernel's. With a period of 0 it counts nothing: no timer interrupts
+/// the thread, and only the switch records are left.
+pub(super) fn member(children: bool, sample_period_ns: u64) -> perf_event_attr {
+    let counter = if sample_period_ns > 0 { abi::PERF_COUNT_SW_TASK_CLOCK } else { abi::PERF_COUNT_SW_DUMMY };
+    let mut attr = software(counter);
+    attr.__bindgen_anon_1.sample_period = sample_period_ns;
     attr.set_inherit(1);
     attr.set_inherit_thread(u64::from(!children));
     attr.set_context_switch(1);

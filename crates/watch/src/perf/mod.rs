@@ -58,6 +58,8 @@ const FORK_TO_RECORD: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct PerfObserver {
     children: bool,
+    /// CPU time of a thread between two samples, nanoseconds; 0: no samples.
+    sample_period_ns: u64,
     root: Root,
     rings: Vec<CpuRing>,
     /// An epoll descriptor that is readable when a ring is half full.
@@ -84,23 +86,25 @@ struct CpuRing {
 
 impl PerfObserver {
     /// Opens and maps one ring per CPU, and tests on cox itself what the tracked threads will need. With `children`, child processes of tracked
-    /// processes are tracked; leaving them out needs Linux 5.13.
+    /// processes are tracked; leaving them out needs Linux 5.13. With `samples`, instruction pointers are sampled.
     ///
     /// # Errors
     /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights do not allow it; [`WatchError::System`] for
     /// anything unexpected.
-    pub fn new(children: bool) -> Result<PerfObserver, WatchError> {
+    pub fn new(children: bool, samples: bool) -> Result<PerfObserver, WatchError> {
         let root = Root::live();
         let refusal =
             |error| event::refusal(error, root.read_number("/proc/sys/kernel/perf_event_paranoid").ok(), children);
         let cpus = crate::online::cpus()?;
         let probe = cpus.first().copied().unwrap_or(0);
-        event::open(event::member(children), Some(0), Some(probe)).map_err(refusal)?;
+        let sample_period_ns = if samples { crate::sampling::period_ns() } else { 0 };
+        event::open(event::member(children, sample_period_ns), Some(0), Some(probe)).map_err(refusal)?;
         let rings = map_rings(&cpus)?;
         let half_full =
             watch_rings(&rings).map_err(|source| WatchError::system("watching the perf rings by epoll", source))?;
         Ok(PerfObserver {
             children,
+            sample_period_ns,
             root,
             rings,
             half_full,
@@ -129,7 +133,7 @@ impl PerfObserver {
         let t_ns = monotonic_ns();
         let mut events = Vec::with_capacity(self.rings.len());
         for CpuRing { cpu, ring, .. } in &self.rings {
-            match event::open(event::member(self.children), Some(tid), Some(*cpu)) {
+            match event::open(event::member(self.children, self.sample_period_ns), Some(tid), Some(*cpu)) {
                 Ok(event) => {
                     event::redirect(&event, ring.owner())
                         .map_err(|source| WatchError::system("redirecting a perf event to its CPU's ring", source))?;
@@ -214,7 +218,7 @@ impl PerfObserver {
     /// period.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
-        record.sample_period_ns = crate::sampling::period_ns();
+        record.sample_period_ns = self.sample_period_ns;
         record.events = self.seen;
         record.losses = self.losses;
         record

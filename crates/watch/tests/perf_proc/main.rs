@@ -17,7 +17,7 @@ use session::{Make, Run, Waiting, observe, observe_to_end, workload};
 const MAKES: [Make; 2] = [perf, proc];
 
 fn perf(children: bool) -> Box<dyn Observer> {
-    Box::new(PerfObserver::new(children).expect("perf works here"))
+    Box::new(PerfObserver::new(children, true).expect("perf works here"))
 }
 
 fn proc(children: bool) -> Box<dyn Observer> {
@@ -112,6 +112,18 @@ fn more_busy_threads_than_cpus_run_or_wait_for_a_cpu() {
             assert!(run.samples.iter().all(|s| s.tgid == run.pid && run.facts.contains_key(&s.tid) && s.ip != 0));
         }
     }
+}
+
+/// Without samples, no timer interrupts the threads, and their switches are as exact as with them.
+#[test]
+fn without_samples_perf_sees_the_same_switches() {
+    let make: Make = |children| Box::new(PerfObserver::new(children, false).expect("perf works here"));
+    let run = observe(make, true, &["busy", &(online_cpus() + 1).to_string(), "400"]);
+    check(&run);
+    assert_eq!((run.record.sample_period_ns, run.samples.len()), (0, 0));
+    let run = observe(make, true, &["generations", "3"]);
+    check(&run);
+    assert_eq!(run.facts.len(), 4, "threads inherit the events");
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn readable(observer: &dyn Observer, limit_s: i64) -> bool {
 
 #[test]
 fn full_rings_are_told_and_the_dead_are_known() {
-    let mut observer = PerfObserver::new(true).expect("perf works here");
+    let mut observer = PerfObserver::new(true, true).expect("perf works here");
     // A round trip is at least four records of 32 bytes; three times what the rings hold.
     let rounds = 3 * observer.ring_bytes() as u64 * online_cpus() / (4 * 32);
     let mut waiting = Waiting::launch(&["ping-pong", &rounds.to_string()]);

@@ -102,7 +102,7 @@ fn where_paranoid_is_3_perf_is_refused_with_a_way_out() {
 #[test]
 #[ignore = "needs perf_event_paranoid 3 and a filter: started by another test"]
 fn refused_perf_at_paranoid_3() {
-    match PerfObserver::new(true) {
+    match PerfObserver::new(true, true) {
         Err(error @ WatchError::Unavailable { .. }) => {
             let text = error.to_string();
             for part in ["cannot open perf events", "kernel.perf_event_paranoid is 3", "--backend proc"] {

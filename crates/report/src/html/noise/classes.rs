@@ -2,7 +2,7 @@
 
 use super::super::plot;
 use crate::markup::{Markup, Safe};
-use crate::noise::NoiseReport;
+use crate::noise::Cause;
 
 /// Shape of a mark. Classes whose colours are close differ in shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub(super) fn named(name: &str) -> Class {
 }
 
 /// Returns the class of a cause, by its index.
-pub(super) fn of(report: &NoiseReport, cause: u32) -> Class {
-    report.causes.get(cause as usize).map_or(UNKNOWN, |cause| named(&cause.class))
+pub(super) fn of(causes: &[Cause], cause: u32) -> Class {
+    causes.get(cause as usize).map_or(UNKNOWN, |cause| named(&cause.class))
 }
 
 /// Returns the place of a class in [`CLASSES`].

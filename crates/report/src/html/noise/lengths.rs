@@ -27,8 +27,11 @@ struct Cell {
 type Bins = Vec<[Cell; CLASSES.len()]>;
 
 pub(super) fn write(out: &mut Markup, report: &NoiseReport, cpu: &Cpu) {
-    let detours: Vec<(u64, Class)> =
-        cpu.detours.iter().map(|(_, length, cause)| (cpu.lost_ns(*length), classes::of(report, *cause))).collect();
+    let detours: Vec<(u64, Class)> = cpu
+        .detours
+        .iter()
+        .map(|(_, length, cause)| (cpu.lost_ns(*length), classes::of(&report.causes, *cause)))
+        .collect();
     let Some(least_ns) = detours.iter().map(|(ns, _)| *ns).min() else { return };
     let most_ns = detours.iter().map(|(ns, _)| *ns).max().unwrap_or(least_ns);
     let bins = bins(&detours);

@@ -1,4 +1,4 @@
-//! Detours over time: a mark for each, its height the logarithm of its length, its colour and shape the class of its cause.
+//! Detours over time, of a CPU or of a program: a mark for each, its height the logarithm of its length, its colour and shape the class of its cause.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::super::scale;
 use super::axis::Axis;
 use super::classes::{self, Class};
 use crate::markup::Markup;
-use crate::noise::{Cpu, NoiseReport};
+use crate::noise::{Cause, Cpu, NoiseReport};
 
 const HEIGHT: u64 = 260;
 /// Room above the longest detour, pixels.
@@ -17,8 +17,8 @@ const TOP: u64 = 8;
 const AXIS: u64 = 38;
 /// Width of the time axis, pixels. The rest is room for the last mark's name.
 const PLOT: u64 = WIDTH - LEFT - 20;
-/// Largest number of marks of one CPU.
-const MARKS: usize = 3_000;
+/// Largest number of marks of one chart.
+pub(in super::super) const MARKS: usize = 3_000;
 /// Largest number of marks of a page, as far as [`FEWEST`] allows it.
 const MARKS_OF_PAGE: usize = 24_000;
 /// Number of marks that each CPU may have.
@@ -37,22 +37,55 @@ struct Mark {
     count: u64,
 }
 
+/// What is drawn.
+pub(in super::super) struct Chart<'p> {
+    /// The heading.
+    pub title: &'static str,
+    /// What a mark is called: `detour`.
+    pub one: &'static str,
+    /// What a mark and its height are, as sentences.
+    pub what: String,
+    /// The causes.
+    pub causes: &'p [Cause],
+    /// Begin since the start, length, and index of the cause of each.
+    pub all: Vec<(u64, u64, u32)>,
+    /// Length of the time axis, ns.
+    pub length_ns: u64,
+    /// Number of those that were counted and are not in `all`.
+    pub left_out: u64,
+}
+
 pub(super) fn write(out: &mut Markup, report: &NoiseReport, cpu: &Cpu) {
-    if cpu.detours.is_empty() {
+    let room = (MARKS_OF_PAGE / report.cpus.len().max(1)).clamp(FEWEST, MARKS);
+    let length = if cpu.quiet_ns.is_some() { "how much longer than the shortest one it took" } else { "its length" };
+    let chart = Chart {
+        title: "Detours over time",
+        one: "detour",
+        what: format!(
+            "Each mark is a detour, its height {length}, on a logarithmic scale. The cause is the one that took most of it."
+        ),
+        causes: &report.causes,
+        all: cpu.detours.iter().map(|(begin, length, cause)| (*begin, cpu.lost_ns(*length), *cause)).collect(),
+        length_ns: report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.length_ns).max().unwrap_or(1),
+        left_out: if cpu.truncated { cpu.fine.count.saturating_sub(cpu.detours.len() as u64) } else { 0 },
+    };
+    draw(out, &chart, room);
+}
+
+/// Draws a picture with at most `room` marks; nothing if there is nothing to draw.
+pub(in super::super) fn draw(out: &mut Markup, chart: &Chart<'_>, room: usize) {
+    if chart.all.is_empty() {
         return;
     }
-    let length_ns = report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.length_ns).max().unwrap_or(1).max(1);
-    let room = (MARKS_OF_PAGE / report.cpus.len().max(1)).clamp(FEWEST, MARKS);
-    let lost: Vec<(u64, u64, u32)> =
-        cpu.detours.iter().map(|(begin, length, cause)| (*begin, cpu.lost_ns(*length), *cause)).collect();
-    let (marks, columns) = marks(&lost, length_ns, room);
-    plot::caption(out, "Detours over time", &note(cpu, &marks, columns));
-    if cpu.truncated {
-        let rest = count(cpu.fine.count.saturating_sub(cpu.detours.len() as u64));
-        plot::warnings(out, [format!("{rest} more detours were counted but not listed: they have no marks.")]);
+    let length_ns = chart.length_ns.max(1);
+    let (marks, columns) = marks(&chart.all, length_ns, room);
+    plot::caption(out, chart.title, &note(chart, &marks, columns));
+    if chart.left_out > 0 {
+        let (rest, one) = (count(chart.left_out), chart.one);
+        plot::warnings(out, [format!("{rest} more {one}s were counted but not listed: they have no marks.")]);
     }
     let height = TOP + HEIGHT + AXIS;
-    let says = "detours over time, by the class of their cause";
+    let says = format!("{}, by the class of their cause", chart.title.to_lowercase());
     writeln!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{says}\"><svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{says}\">\
@@ -70,13 +103,13 @@ pub(super) fn write(out: &mut Markup, report: &NoiseReport, cpu: &Cpu) {
         write!(out, "<path d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\">{text}</text>", bottom + 16);
     }
     writeln!(out, "<text x=\"{}\" y=\"{}\">time since the start, {unit}</text></g>", LEFT + PLOT / 2, bottom + 33);
-    let class = |mark: &Mark| classes::of(report, mark.detour.2);
+    let class = |mark: &Mark| classes::of(chart.causes, mark.detour.2);
     let used = classes::used(|of| marks.iter().any(|mark| class(mark) == of));
     for of in &used {
         write!(out, "<g class=\"mark {}\">", of.css);
         for mark in marks.iter().filter(|mark| class(mark) == *of) {
             let (begin_ns, length_ns, _) = mark.detour;
-            of.mark(out, (x(begin_ns), axis.at(length_ns)), SIZE, &title(report, *of, mark));
+            of.mark(out, (x(begin_ns), axis.at(length_ns)), SIZE, &title(chart.causes, *of, mark));
         }
         out.push_str("</g>\n");
     }
@@ -85,25 +118,25 @@ pub(super) fn write(out: &mut Markup, report: &NoiseReport, cpu: &Cpu) {
     out.push_str("</figure>\n");
 }
 
-fn note(cpu: &Cpu, marks: &[Mark], columns: Option<u64>) -> String {
-    let detours = counted(cpu.detours.len() as u64, "detour");
-    let length = if cpu.quiet_ns.is_some() { "how much longer than the shortest one it took" } else { "its length" };
-    let what = format!(
-        "Each mark is a detour, its height {length}, on a logarithmic scale. The cause is the one that took most of it."
-    );
+fn note(chart: &Chart<'_>, marks: &[Mark], columns: Option<u64>) -> String {
+    let Chart { one, what, all, .. } = chart;
+    let number = counted(all.len() as u64, one);
     match columns {
-        None => format!("{detours}. {what}"),
-        Some(columns) => format!(
-            "{detours}, {} marks. {what} Detours share marks: each mark is the longest detour of its cause in one of {} equal parts of the time.",
-            count(marks.len() as u64),
-            count(columns)
-        ),
+        None => format!("{number}. {what}"),
+        Some(columns) => {
+            let (marks, columns) = (count(marks.len() as u64), count(columns));
+            let (first, rest) = one.split_at(1);
+            let ones = first.to_uppercase() + rest;
+            format!(
+                "{number}, {marks} marks. {what} {ones}s share marks: each mark is the longest {one} of its cause in one of {columns} equal parts of the time."
+            )
+        }
     }
 }
 
-fn title(report: &NoiseReport, class: Class, mark: &Mark) -> String {
+fn title(causes: &[Cause], class: Class, mark: &Mark) -> String {
     let (begin_ns, length_ns, cause) = mark.detour;
-    let name = report.causes.get(cause as usize).map_or(class.words, |cause| &cause.name);
+    let name = causes.get(cause as usize).map_or(class.words, |cause| &cause.name);
     let more = if mark.count > 1 { format!(", the longest of {}", count(mark.count)) } else { String::new() };
     format!("{name}: {} at {:.4} s{more}", duration(length_ns), begin_ns as f64 / 1e9)
 }
