@@ -34,27 +34,21 @@ impl Timeline {
         }
         // A merge of the CPUs' ordered lists.
         events.sort_by_key(|event| event.start);
-        let mut timeline = Timeline { length: recording.length_ns, events, lanes: Vec::new() };
-        timeline.fill_lanes(cpus.len());
-        timeline
+        let lanes = cpus.iter().map(|cpu| Lane::new(recording.length_ns, &cpu.detours)).collect();
+        Timeline { length: recording.length_ns, events, lanes }
     }
 
     /// Makes `other` the same time without the detours of one cause.
     pub fn without(&self, cause: u16, other: &mut Timeline) {
         other.length = self.length;
         other.events.clear();
-        other.events.extend(self.events.iter().filter(|event| event.cause != cause));
-        other.fill_lanes(self.lanes.len());
-    }
-
-    /// Fills the lanes from the events.
-    fn fill_lanes(&mut self, cpus: usize) {
-        self.lanes.resize_with(cpus, || Lane::new(0));
-        for lane in &mut self.lanes {
-            lane.clear(self.length);
+        other.events.reserve(self.events.len());
+        for run in self.events.split(|event| event.cause == cause) {
+            other.events.extend_from_slice(run);
         }
-        for event in &self.events {
-            self.lanes[event.cpu as usize].push(event.start, event.length);
+        other.lanes.resize_with(self.lanes.len(), Lane::default);
+        for (lane, other) in self.lanes.iter().zip(&mut other.lanes) {
+            lane.without(cause, other);
         }
     }
 

@@ -209,6 +209,18 @@ pub struct Check {
 }
 
 impl NoiseReport {
+    /// Makes a report from the text of the JSON of `cox noise`. A recording can have a million detours, so the text is not
+    /// made a tree of values first; only for one that cannot be read, to say why.
+    ///
+    /// # Errors
+    /// Why it is none, as a sentence.
+    pub fn of_json(text: &[u8]) -> Result<NoiseReport, String> {
+        match serde_json::from_slice::<NoiseReport>(text) {
+            Ok(report) if report.schema_version == SCHEMA_VERSION => Ok(report),
+            _ => NoiseReport::read(serde_json::from_slice(text).map_err(|error| error.to_string())?),
+        }
+    }
+
     /// Makes a report from the JSON of `cox noise`.
     ///
     /// # Errors
