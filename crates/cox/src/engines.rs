@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use broker::ebpf;
-use noise::OfProgram;
+use noise::{OfPhases, OfProgram};
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
@@ -30,6 +30,7 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     Engines::new()
         .with(Observing::new(options.backend, children, recorder, scope(options)))
         .and(options.noise.then(|| OfProgram::new(children)))
+        .and((options.noise && !options.no_preload).then(|| OfPhases::new(children)))
         .and(packing)
         .and(overlapping)
 }

@@ -1,6 +1,7 @@
 //! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
 
 mod forecast;
+mod phases;
 mod program;
 mod samples;
 mod text;
@@ -11,8 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use forecast::{
-    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
+    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without,
+    forecast_text,
 };
+pub use phases::Phases;
 pub use program::{ProgramNoise, TakenFromThreads, ThreadNoise};
 pub(crate) use samples::small_percent;
 pub use samples::{Loss, Peak, Spectrum};

@@ -4,7 +4,7 @@ use advise::numbers::{count, counted, duration, percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Cause;
+use super::{Cause, Phases};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -36,6 +36,9 @@ pub struct ProgramNoise {
     pub lost: u64,
     /// Tracepoints that did not report.
     pub without: Vec<String>,
+    /// How long the program computes between two synchronisations; null in documents of an earlier cox.
+    #[serde(default)]
+    pub phases: Option<Phases>,
 }
 
 /// What one cause took from threads.
@@ -66,8 +69,11 @@ pub struct ThreadNoise {
 
 impl ProgramNoise {
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+        let phases = self.phases.iter().flat_map(|phases| style.wrapped(&phases.sentence(), "    ", "      "));
         if let Some(why) = &self.blind {
-            return style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
+            let mut lines = style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
+            lines.extend(phases);
+            return lines;
         }
         let mut lines = style.section(&self.heading(), &[]);
         let worth = |taken: &&TakenFromThreads| taken.inside_ns > 0;
@@ -82,6 +88,7 @@ impl ProgramNoise {
             let lost = format!("{} were lost: the figures are lower bounds", counted(self.lost, "event"));
             lines.extend(style.wrapped(&lost, "    ", "      "));
         }
+        lines.extend(phases);
         lines
     }
 
