@@ -125,9 +125,11 @@ impl Engine for OfPhases {
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
         preload::add_to(launch, !self.children);
-        launch.variables.push((VARIABLE.into(), "1".into()));
         let is_loaded = launch.variables.iter().any(|(name, _)| name == LIST);
         self.obstacle = (!is_loaded).then_some(NOT_LOADED);
+        if is_loaded {
+            launch.variables.push((VARIABLE.into(), "1".into()));
+        }
         Ok(())
     }
 

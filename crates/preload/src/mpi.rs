@@ -12,7 +12,7 @@ use crate::phases;
 const NO_LIBRARY: c_int = 1;
 
 /// Returns the next library's function of this name, which `known` keeps.
-fn real(known: &AtomicPtr<()>, name: &CStr) -> *mut () {
+fn real_fn(known: &AtomicPtr<()>, name: &CStr) -> *mut () {
     let mut function = known.load(Ordering::Relaxed);
     if function.is_null() {
         // SAFETY: the name is a C string.
@@ -33,7 +33,7 @@ macro_rules! collectives {
         #[allow(clippy::too_many_arguments, reason = "MPI defines them")]
         pub unsafe extern "C-unwind" fn $name($($argument: usize),*) -> c_int {
             static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-            let function = real(&REAL, $text);
+            let function = real_fn(&REAL, $text);
             if function.is_null() {
                 return NO_LIBRARY;
             }

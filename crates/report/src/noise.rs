@@ -217,10 +217,10 @@ impl NoiseReport {
     ///
     /// # Errors
     /// Why it is none, as a sentence.
-    pub fn of_json(text: &[u8]) -> Result<NoiseReport, String> {
-        match serde_json::from_slice::<NoiseReport>(text) {
+    pub fn of_json(bytes: &[u8]) -> Result<NoiseReport, String> {
+        match serde_json::from_slice::<NoiseReport>(bytes) {
             Ok(report) if report.schema_version == SCHEMA_VERSION => Ok(report),
-            _ => NoiseReport::read(serde_json::from_slice(text).map_err(|error| error.to_string())?),
+            _ => NoiseReport::read(serde_json::from_slice(bytes).map_err(|error| error.to_string())?),
         }
     }
 
