@@ -22,14 +22,22 @@ static void prepare(struct worker *me)
 
 static void run(struct worker *me)
 {
-    uint64_t instant_ns;
-    while (grid_take(&me->grid, &instant_ns)) {
+    uint64_t instant_ns, begin_ns = 0, end_ns = 0;
+    bool has_next = grid_take(&me->grid, &instant_ns);
+    while (has_next) {
         sleep_until_ns(instant_ns);
-        uint64_t begin_ns = monotonic_ns();
+        uint64_t last_begin_ns = begin_ns;
+        begin_ns = monotonic_ns();
         if (begin_ns < instant_ns)
             check_failed("woken %" PRIu64 " ns before the instant", instant_ns - begin_ns);
-        events_add(&me->log, begin_ns, spin(begin_ns, me->injection->length_ns), me->tid);
+        // What is to be noted is noted here, not before the thread sleeps: it would use the CPU, and the log would not say so.
+        if (end_ns != 0)
+            events_add(&me->log, last_begin_ns, end_ns, me->tid);
+        has_next = grid_take(&me->grid, &instant_ns);
+        end_ns = spin(begin_ns, me->injection->length_ns);
     }
+    if (end_ns != 0)
+        events_add(&me->log, begin_ns, end_ns, me->tid);
 }
 
 const struct kind kind_rt = {.name = "rt", .thread_name = "inject-rt", .prepare = prepare, .run = run};

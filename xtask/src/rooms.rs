@@ -140,12 +140,7 @@ pub const ROOMS: &[Room] = &[
     },
     Room { name: "compare", floor: "rules", uses: these(&["random"], &[]), pure: true },
     Room { name: "forecast", floor: "rules", uses: these(&["random"], &[]), pure: true },
-    Room {
-        name: "interference",
-        floor: "rules",
-        uses: these(&["wire"], &[("ledger", "lengths of intervals are counted in the histograms of `ledger`")]),
-        pure: true,
-    },
+    Room { name: "interference", floor: "rules", uses: these(&["wire"], &[]), pure: true },
     Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
     Room { name: "changes", floor: "hands", uses: these(&["machine"], &[]), pure: false },
     Room {

@@ -53,6 +53,11 @@ impl<'i> Field<'i> {
         Ok(Field { inject: tools.workload("inject")?, cox, cpu: last_allowed_cpu()?, scratch, interrupt })
     }
 
+    /// Fails once the user has ended the measurement.
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.check()
+    }
+
     /// Returns the path of a temporary file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)

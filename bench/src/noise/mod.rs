@@ -86,7 +86,7 @@ pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             Part::Audit => audit::audit(&field),
             Part::Truth => truth::truth(&field),
             Part::Agreement => agreement::agreement(&field),
-            Part::Observer => observer::observer(&field, options.runs),
+            Part::Observer => observer::observer(&field, options.runs.max(observer::LEAST)),
             Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
             Part::Steps => steps::steps(&field, options.runs),
             Part::Solver => solver::solver(&field),

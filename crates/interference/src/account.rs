@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ledger::latency::Histogram;
-
 use crate::cause::CauseId;
 use crate::interval::Interval;
+use crate::lengths::Lengths;
 
 /// What one cause took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Net time, ns.
     pub inside_ns: u64,
-    /// Net times of single intervals. Count and maximum are exact, quantiles within [`ledger::latency::ERROR`].
-    pub lengths: Histogram,
+    /// Net times of single intervals. Count and maximum are exact, the median within [`crate::lengths::ERROR`].
+    pub lengths: Lengths,
 }
 
 /// What each cause took from each thread within a window of time.

@@ -1,7 +1,7 @@
 //! Makes intervals from events: from when to when something took the CPU from a followed thread, and what it was.
 //!
 //! The events of one CPU must come in order of time. Events of different CPUs may come in any order, but the event of a sender should come before
-//! that of its receiver; the ring of BPF keeps that order.
+//! that of its receiver. `watch` returns all events in order of time.
 
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@
 //!    interrupt, a page fault, a thread that runs instead.
 //! 2. [`intervals`]: events → intervals. `contexts` nests what interrupts a running thread; `faults` measures page faults; `waits` charges the time in which a preempted thread
 //!    waits to the threads that run instead; `senders` finds who sent an interrupt.
-//! 3. [`account`]: intervals → sums by thread and cause.
+//! 3. [`account`]: intervals → sums by thread and cause. [`lengths`]: how long they were.
 //! 4. [`detours`]: detours of a measuring loop and intervals → what caused each detour.
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
 //!    caused outside this kernel.
@@ -27,6 +27,7 @@ pub mod detours;
 mod faults;
 pub mod interval;
 pub mod intervals;
+pub mod lengths;
 pub mod parts;
 mod senders;
 pub mod spectrum;

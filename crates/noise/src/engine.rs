@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use machine::limits::{Who, allowed_cpus};
+use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use session::{Ended, Engine, NoCommand, Subject, Target};
@@ -27,10 +28,10 @@ use crate::team::Team;
 const LEAD: Duration = Duration::from_millis(5);
 /// From the last tick to the moment when cox wakes up.
 const MARGIN: Duration = Duration::from_millis(20);
-/// Size of the ring for events for each second of the measurement and each CPU, bytes. A tick writes some 300 bytes; a storm of 20,000 interrupts a
-/// second fits.
+/// Size of a CPU's ring for events for each second until cox reads it, bytes. A tick writes some 300 bytes; a storm of 20,000 interrupts a second
+/// fits.
 const BYTES_PER_SECOND: u64 = 4 << 20;
-/// Smallest and largest size of the ring, bytes.
+/// Smallest and largest size of all rings together, bytes.
 const RING_BYTES: std::ops::RangeInclusive<u64> = (4 << 20)..=(512 << 20);
 
 /// The engine.
@@ -74,7 +75,7 @@ pub struct Measured {
     pub functions: Functions,
     /// Number of events, and of those that were lost.
     pub events: u64,
-    /// Number of events that did not fit into the ring.
+    /// Number of events that did not fit into the rings.
     pub lost: u64,
     /// The machine's clock source.
     pub clock_source: Option<String>,
@@ -93,12 +94,14 @@ impl Noise {
         LEAD + plan.length + MARGIN
     }
 
-    /// Loads the programs that tell causes. Without them, the loops still run.
-    fn load(&self) -> Source {
+    /// Loads the programs that tell causes. Without them, the loops still run. `reads_meanwhile`: cox empties the rings during the measurement.
+    fn load(&self, reads_meanwhile: bool) -> Source {
         if !self.plan.causes {
             return Source::none("not asked for (--no-causes)");
         }
-        let wanted = BYTES_PER_SECOND * self.plan.length.as_secs().max(1) * self.plan.cpus.len() as u64;
+        let seconds = if reads_meanwhile { 1 } else { self.plan.length.as_secs().max(1) };
+        let cpus = Topology::read_online(&Root::live()).map_or(self.plan.cpus.len(), |online| online.len()) as u64;
+        let wanted = BYTES_PER_SECOND * seconds * cpus;
         let ring_bytes = wanted.clamp(*RING_BYTES.start(), *RING_BYTES.end()).next_power_of_two() as u32;
         let settings = Settings { children: false, ring_bytes, without: self.plan.without.clone() };
         Source::open(&settings, Faults::OfNamedThreads)
@@ -113,8 +116,8 @@ impl Engine for Noise {
     fn probe(&mut self, _: &Target) -> Result<()> {
         self.plan.check()?;
         // If another process loads the programs, it inherits these CPUs, and so it also runs on none that is being measured.
-        let (mask, _) = leave(&self.plan.cpus)?;
-        self.source = self.load();
+        let (mask, has_free_cpu) = leave(&self.plan.cpus)?;
+        self.source = self.load(has_free_cpu);
         sched_setaffinity(None, &mask).context("cannot return to cox's CPUs")
     }
 
@@ -154,7 +157,7 @@ impl Engine for Noise {
     }
 
     fn tick_every(&self) -> Duration {
-        // With a CPU of its own, cox empties the ring meanwhile. Otherwise it sleeps until the end.
+        // With a CPU of its own, cox empties the rings meanwhile. Otherwise it sleeps until the end.
         let has_free_cpu = self.running.as_ref().is_some_and(|running| running.has_free_cpu);
         if has_free_cpu { Duration::from_millis(100) } else { Duration::MAX }
     }

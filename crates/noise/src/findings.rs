@@ -55,7 +55,7 @@ pub struct Collected<'c> {
     pub series: Vec<Series>,
     /// The relation of counter and time.
     pub clock: Clock,
-    /// Events, in the order of the ring.
+    /// Events, in order of time.
     pub events: &'c [(Event, Option<Named>)],
     /// The counters before and after.
     pub readings: [&'c Reading; 2],

@@ -18,7 +18,7 @@ use crate::source::{Functions, Source};
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
 const FAULT_PERIOD: u64 = 11;
-/// Size of the ring for events, bytes. It is emptied ten times a second.
+/// Size of the rings for events together, bytes. They are emptied ten times a second.
 const RING_BYTES: u32 = 32 << 20;
 
 /// The engine.
@@ -49,7 +49,7 @@ pub struct Taken {
     pub without: Vec<String>,
     /// Number of events.
     pub events: u64,
-    /// Number of events that did not fit into the ring.
+    /// Number of events that did not fit into the rings.
     pub lost: u64,
 }
 

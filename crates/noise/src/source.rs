@@ -66,7 +66,7 @@ impl Source {
         self.0.as_mut().ok().map(|events| events.counts()).transpose()
     }
 
-    /// Returns the number of events that did not fit into the ring.
+    /// Returns the number of events that did not fit into the rings.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.0.as_ref().map_or(0, |events| events.lost())
@@ -87,7 +87,7 @@ impl Source {
         numbers.filter_map(|number| Some((number, events.function(number)?))).collect()
     }
 
-    /// Ends the events. Those that are in the ring can still be read.
+    /// Ends the events. Those that are in the rings can still be read.
     pub fn end(&mut self) {
         if let Ok(events) = &mut self.0 {
             events.end();

@@ -7,25 +7,27 @@
 //! 1. [`Interruptions::new`] loads and attaches the programs. Attaching changes kernel code, which interrupts every CPU, so it comes before any
 //!    measurement.
 //! 2. [`NoiseEvents::follow`] names the threads.
-//! 3. [`NoiseEvents::drain`] takes the events out of the ring. Nothing wakes the reader: it decides itself when it reads, so that it disturbs no
+//! 3. [`NoiseEvents::drain`] takes the events out of the rings, of which each CPU has one. Nothing wakes the reader: it decides itself when it reads, so that it disturbs no
 //!    CPU that is being measured.
 //! 4. [`NoiseEvents::counts`] reads what happened on each CPU, for the comparison with the kernel's own counters.
 //! 5. [`NoiseEvents::function`] names the kernel's functions in the events.
 
-use std::cell::RefCell;
-use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd};
-use std::rc::Rc;
+mod merge;
+mod record;
+mod rings;
 
-use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use std::os::fd::{AsRawFd, IntoRawFd};
+
+use libbpf_rs::{Link, MapCore, MapFlags};
 use perf_event_open_sys::bindings::{PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN};
-use wire::noise::{Event, Named};
 
 pub use crate::bpf::Noise as Settings;
 use crate::bpf::{INTERRUPTIONS, Part, Parts, Programs, process_key, system, tracepoint};
 use crate::observer::WatchError;
 use crate::online;
 use crate::perf::event;
+pub use record::Interruption;
+use rings::Rings;
 
 /// The tracepoints of the noise part, by name. A kernel need not have all of them.
 pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
@@ -37,9 +39,6 @@ pub const TRACEPOINTS: [&str; INTERRUPTIONS.len()] = {
     }
     names
 };
-
-/// An event, and the thread that it names if its kind has one.
-pub type Interruption = (Event, Option<Named>);
 
 /// Which page faults are measured. The kernel counts faults for perf when it has handled them, and a program is attached to that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +64,14 @@ pub trait NoiseEvents {
     /// As [`follow`](NoiseEvents::follow).
     fn follow_threads(&mut self, tids: &[u32]) -> Result<(), WatchError>;
 
-    /// Returns the events that have arrived since the last call. They are in order of time for each CPU, but not across CPUs.
+    /// Returns the events that have arrived since the last call, in order of time. An event of the last millisecond waits for the next call, because
+    /// another CPU may still report an older one.
     ///
     /// # Errors
-    /// If the ring cannot be read.
+    /// If a ring cannot be read.
     fn drain(&mut self) -> Result<Vec<Interruption>, WatchError>;
 
-    /// Returns the number of events that did not fit into the ring.
+    /// Returns the number of events that did not fit into the rings.
     fn lost(&self) -> u64;
 
     /// Returns the tracepoints that are not attached, by name: the kernel does not have them, or the user has left them out.
@@ -87,7 +87,7 @@ pub trait NoiseEvents {
     /// `None` if the kernel does not know it.
     fn function(&mut self, number: u64) -> Option<String>;
 
-    /// Detaches the programs. Events that are in the ring can still be read.
+    /// Detaches the programs. Events that are in the rings can still be read, and none of them waits any longer.
     fn end(&mut self);
 }
 
@@ -96,8 +96,8 @@ pub struct Interruptions {
     // Field order is drop order: links and readers before the programs and maps they belong to.
     faults: Vec<Link>,
     measures: Faults,
-    ring: RingBuffer<'static>,
-    events: Rc<RefCell<Vec<Interruption>>>,
+    rings: Rings,
+    is_over: bool,
     programs: Programs,
 }
 
@@ -113,16 +113,7 @@ impl Interruptions {
     pub fn new(settings: &Settings, owner: Option<u32>, measures: Faults) -> Result<Interruptions, WatchError> {
         let parts = Parts { noise: Some(settings.clone()), owner, ..Parts::default() };
         let programs = Programs::of(Part::Noise, &parts)?;
-        let map = programs.map("noise_events")?;
-        let events = Rc::new(RefCell::new(Vec::new()));
-        let into = Rc::clone(&events);
-        let mut builder = RingBufferBuilder::new();
-        let added = builder.add(&map, move |bytes| {
-            into.borrow_mut().extend(parse(bytes));
-            0
-        });
-        added.map_err(|e| system("mapping the events", e))?;
-        let ring = builder.build().map_err(|e| system("mapping the events", e))?;
+        let rings = Rings::new(&programs, settings.ring_bytes)?;
         let faults = match measures {
             Faults::OneIn(period) => {
                 let of_cpu = |cpu: u32| ends_of_faults(&programs, period, None, Some(cpu));
@@ -131,19 +122,15 @@ impl Interruptions {
             Faults::OfNamedThreads => Vec::new(),
         };
         programs.attach(Part::Noise)?;
-        Ok(Interruptions { faults, measures, ring, events, programs })
+        Ok(Interruptions { faults, measures, rings, is_over: false, programs })
     }
 
-    /// Returns the oldest `most` events of those that [`drain`](NoiseEvents::drain) would return.
+    /// Returns the oldest of the events that [`drain`](NoiseEvents::drain) would return: some `most`, and none only if there are none.
     ///
     /// # Errors
-    /// If the ring cannot be read.
+    /// If a ring cannot be read.
     pub fn take(&mut self, most: usize) -> Result<Vec<Interruption>, WatchError> {
-        let taken = self.ring.consume_raw_n(most);
-        if taken < 0 {
-            return Err(WatchError::system("reading the events", io::Error::from_raw_os_error(-taken)));
-        }
-        Ok(self.events.take())
+        self.rings.take(most, self.is_over)
     }
 }
 
@@ -164,8 +151,7 @@ impl NoiseEvents for Interruptions {
     }
 
     fn drain(&mut self) -> Result<Vec<Interruption>, WatchError> {
-        self.ring.consume().map_err(|e| system("reading the events", e))?;
-        Ok(self.events.take())
+        self.take(usize::MAX)
     }
 
     fn lost(&self) -> u64 {
@@ -192,6 +178,7 @@ impl NoiseEvents for Interruptions {
     fn end(&mut self) {
         self.faults.clear();
         self.programs.detach(Part::Noise);
+        self.is_over = true;
     }
 }
 
@@ -199,13 +186,6 @@ impl Drop for Interruptions {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// Splits a record of the ring into its event and the thread that it names.
-fn parse(bytes: &[u8]) -> Option<Interruption> {
-    let (event, rest) = bytes.split_at_checked(size_of::<Event>())?;
-    let named = rest.get(..size_of::<Named>()).map(bytemuck::pod_read_unaligned);
-    Some((bytemuck::pod_read_unaligned(event), named))
 }
 
 /// Attaches the programs that run when the kernel has handled a page fault of a thread, or on a CPU. The kernel counts faults for perf at that
@@ -233,21 +213,4 @@ fn ends_of_faults(
         links.push(link);
     }
     Ok(links)
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::noise::kind;
-
-    use super::*;
-
-    #[test]
-    fn a_record_is_an_event_with_or_without_a_name() {
-        let event = Event { t_ns: 7, kind: kind::SWITCH, ..Event::default() };
-        let named = Named { comm: *b"inject-rt\0\0\0\0\0\0\0", tgid: 3, call: -1 };
-        let whole = [bytemuck::bytes_of(&event), bytemuck::bytes_of(&named)].concat();
-        assert_eq!(parse(&whole), Some((event, Some(named))));
-        assert_eq!(parse(&whole[..32]), Some((event, None)));
-        assert_eq!(parse(&whole[..31]), None);
-    }
 }

@@ -5,13 +5,13 @@
 mod pages;
 mod slots;
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 use wire::umt::{BELLS, KernelPage, PROCESSES, ProgramPage};
 
-use crate::bpf::{Part, Parts, Programs, process_key, system, unavailable};
+use crate::bpf::{Part, Parts, Programs, inner, process_key, system, unavailable};
 use crate::observer::WatchError;
 pub use pages::Pages;
 use slots::Slots;
@@ -197,12 +197,7 @@ fn too_many() -> WatchError {
 
 /// Creates a map that no program uses yet.
 fn made(kind: MapType, key: u32, value: u32, entries: u32, flags: u32) -> Result<MapHandle, WatchError> {
-    let options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-        map_flags: flags,
-        ..Default::default()
-    };
-    MapHandle::create(kind, Some("cox_umt"), key, value, entries, &options).map_err(|e| system(MAKING, e))
+    inner::made("cox_umt", kind, [key, value], entries, flags).map_err(|e| system(MAKING, e))
 }
 
 fn owned(map: &MapHandle) -> Result<OwnedFd, WatchError> {
@@ -211,10 +206,5 @@ fn owned(map: &MapHandle) -> Result<OwnedFd, WatchError> {
 
 /// Puts maps into an array of maps in one call, beginning at index `first`.
 fn put<'f>(array: &MapHandle, first: u32, maps: impl IntoIterator<Item = &'f OwnedFd>) -> Result<(), WatchError> {
-    let values: Vec<u8> = maps.into_iter().flat_map(|map| map.as_raw_fd().to_ne_bytes()).collect();
-    let count = (values.len() / size_of::<RawFd>()) as u32;
-    let keys: Vec<u8> = (first..first + count).flat_map(u32::to_ne_bytes).collect();
-    array
-        .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
-        .map_err(|e| system("storing a process's pages and doorbells in BPF maps", e))
+    inner::put(array, (first..).zip(maps)).map_err(|e| system("storing a process's pages and doorbells in BPF maps", e))
 }

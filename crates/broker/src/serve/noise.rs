@@ -1,6 +1,6 @@
 //! Noise events on the server side: what interrupts the caller's threads, without what the caller may not know.
 //!
-//! The events go through the socket, one by one, when cox asks for them. *Rejected:* the descriptor of the ring, from which cox would read them
+//! The events go through the socket, one by one, when cox asks for them. *Rejected:* the descriptors of the rings, from which cox would read them
 //! without a copy. The events contain addresses of the kernel's functions and requests, and whoever knows one address knows where all of the kernel
 //! is (KASLR). The programs in the kernel cannot replace them by names without making each interrupt longer, and this is what is being measured.
 //!
@@ -17,8 +17,8 @@
 //! Device interrupts and switches come with their times, to the nanosecond, on the CPUs where a thread of the caller runs or waits. The caller could
 //! find the same times by a loop that reads the clock.
 //!
-//! What the caller can cost: the ring is part of the session's memory. This process keeps the numbers of at most [`MAX_FUNCTIONS`] functions, and
-//! one batch of events at a time; while cox reads slowly, the ring counts what it loses. An answer has at most as many events as the ring. Descriptors
+//! What the caller can cost: the rings are part of the session's memory. This process keeps the numbers of at most [`MAX_FUNCTIONS`] functions, and
+//! one batch of events at a time; while cox reads slowly, the rings count what they lose. An answer has at most about as many events as the rings. Descriptors
 //! for page faults are opened for at most [`MAX_NAMED`] threads.
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ use crate::protocol::{CountRow, FunctionRow, NoiseRow, NoiseState, Part, bits_of
 const MAX_FUNCTIONS: usize = 4096;
 /// Maximum number of threads that are named one by one: a measuring loop has one on each CPU.
 const MAX_NAMED: usize = MAX_CPUS;
-/// Number of events that are taken out of the ring at a time.
+/// Number of events that are taken out of the rings at a time, about.
 const BATCH: usize = 4096;
 /// Minimum size of an event in the ring, bytes: with its header.
 const LEAST_BYTES: usize = size_of::<Event>() + 8;
@@ -47,7 +47,7 @@ pub trait Ring: NoiseEvents {
     /// See [`Interruptions::take`].
     ///
     /// # Errors
-    /// If the ring cannot be read.
+    /// If a ring cannot be read.
     fn take(&mut self, most: usize) -> Result<Vec<Interruption>, WatchError>;
 }
 

@@ -242,8 +242,8 @@ impl Cpu<'_> {
             let of = taken.entry(at).or_insert_with(|| empty(at));
             of.count = sum.lengths.count();
             of.inside_ns = sum.inside_ns;
-            of.median_ns = sum.lengths.quantile_ns(50);
-            of.longest_ns = sum.lengths.quantile_ns(100);
+            of.median_ns = sum.lengths.median_ns();
+            of.longest_ns = sum.lengths.longest_ns();
         }
         for (at, ns) in charges.iter().flatten() {
             taken.entry(*at).or_insert_with(|| empty(*at)).stolen_ns += ns;

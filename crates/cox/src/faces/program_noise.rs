@@ -104,7 +104,7 @@ fn row(cause: CauseId, sum: &Sum) -> TakenFromThreads {
         cause: cause.0,
         count: sum.lengths.count(),
         inside_ns: sum.inside_ns,
-        median_ns: sum.lengths.quantile_ns(50),
-        longest_ns: sum.lengths.quantile_ns(100),
+        median_ns: sum.lengths.median_ns(),
+        longest_ns: sum.lengths.longest_ns(),
     }
 }

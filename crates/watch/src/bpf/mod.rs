@@ -15,6 +15,7 @@
 
 mod composite;
 mod excerpt;
+pub(crate) mod inner;
 mod libbpf;
 mod living;
 mod maps;

@@ -65,7 +65,7 @@ pub struct Snapshots {
 pub struct Noise {
     /// Whether child processes of followed processes are followed.
     pub children: bool,
-    /// Size of the ring for events, bytes. A power of two, and at least a page.
+    /// Size of the rings for events together, bytes: one for each CPU that is online. A power of two, and at least a page.
     pub ring_bytes: u32,
     /// Tracepoints that are left out although the kernel has them, by name.
     pub without: Vec<String>,
@@ -234,7 +234,7 @@ pub(super) const MAPS: [(&str, &[Part]); 17] = [
     ("program_pages", &[Overlap]),
     ("kernel_pages", &[Overlap]),
     ("bells", &[Overlap]),
-    ("noise_events", &[Interrupts]),
+    ("noise_rings", &[Interrupts]),
     ("noise_counts", &[Interrupts]),
 ];
 

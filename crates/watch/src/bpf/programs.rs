@@ -396,8 +396,6 @@ fn leave_out(open: &mut OpenObject, parts: &Parts, interruptions: &[&str]) -> li
     for mut map in open.maps_mut() {
         if !parts.any_of(needed_by(&MAPS, map.name())) {
             map.set_autocreate(false)?;
-        } else if let Some(noise) = parts.noise.as_ref().filter(|_| map.name() == "noise_events") {
-            map.set_max_entries(noise.ring_bytes)?;
         } else if let Some(settings) = &parts.clocks {
             match map.name().to_str() {
                 Some("exited") => map.set_max_entries(settings.exited_bytes)?,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Noise events: what the kernel does on a CPU instead of running a followed thread. BPF writes them into a ring; the crate `interference` makes
+ * Noise events: what the kernel does on a CPU instead of running a followed thread. BPF writes them into a ring for each CPU; the crate `interference` makes
  * intervals with causes from them. Mirror: ../../src/noise.rs.
  *
  * An event is written only where it can concern a followed thread: on a CPU that runs one, on a CPU where a preempted one waits, or (senders of

@@ -19,10 +19,18 @@ const volatile bool noise_follows_children = true;
 /* Number of 64-bit words to read of a mask of CPUs. */
 const volatile u32 noise_mask_words = 1;
 
-struct {
+struct noise_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20);
-} noise_events SEC(".maps");
+	__uint(max_entries, 4096);
+};
+
+/* Each CPU writes into a ring of its own. A ring has a lock, and the ticks of all CPUs come at the same time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, COX_MAX_CPUS);
+	__type(key, u32);
+	__array(values, struct noise_ring);
+} noise_rings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -31,18 +39,33 @@ struct {
 	__type(value, struct cox_noise_counts);
 } noise_counts SEC(".maps");
 
-/* The followed thread that runs on each CPU; 0: none. Only the CPU itself writes its word. */
-u32 noise_runs[COX_MAX_CPUS];
-/* The same as a set, for senders of interrupts to many CPUs. */
+/* What is known of a CPU. A cache line for each, because all CPUs read and write theirs at every switch and interrupt. */
+struct noise_cpu {
+	u32 runs;    /* the followed thread that runs there; 0: none. Only the CPU itself writes it. */
+	u32 waiting; /* how many preempted followed threads wait there */
+} __attribute__((aligned(64)));
+
+struct noise_cpu noise_cpus[COX_MAX_CPUS];
+/* The CPUs that run followed threads, for senders of interrupts to many CPUs. */
 u64 noise_busy[COX_MASK_WORDS];
-/* How many preempted followed threads wait on each CPU. */
-u32 noise_waiting[COX_MAX_CPUS];
-/* Events that did not fit into the ring. */
+/* Events that did not fit into their rings. */
 u64 noise_lost;
 
-COX_INLINE u32 noise_cpu(void)
+COX_INLINE u32 noise_here(void)
 {
 	return bpf_get_smp_processor_id() & (COX_MAX_CPUS - 1);
+}
+
+COX_INLINE struct noise_cpu *noise_on(u32 cpu)
+{
+	return &noise_cpus[cpu & (COX_MAX_CPUS - 1)];
+}
+
+COX_INLINE void *noise_ring(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&noise_rings, &cpu);
 }
 
 COX_INLINE void noise_count(u32 index)
@@ -56,7 +79,8 @@ COX_INLINE void noise_count(u32 index)
 
 COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u64 b)
 {
-	struct cox_noise_event *e = bpf_ringbuf_reserve(&noise_events, sizeof(*e), 0);
+	void *ring = noise_ring();
+	struct cox_noise_event *e = ring ? bpf_ringbuf_reserve(ring, sizeof(*e), 0) : NULL;
 
 	if (!e) {
 		__sync_fetch_and_add(&noise_lost, 1);
@@ -76,7 +100,8 @@ COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u6
 COX_INLINE void noise_write_named(u64 t, u8 kind, u32 cpu, struct task_struct *p, u64 a, u64 b, s32 call)
 {
 	u32 tid = tid_of(p), tgid = tgid_of(p);
-	struct cox_noise_named *e = bpf_ringbuf_reserve(&noise_events, sizeof(*e), 0);
+	void *ring = noise_ring();
+	struct cox_noise_named *e = ring ? bpf_ringbuf_reserve(ring, sizeof(*e), 0) : NULL;
 
 	if (!e) {
 		__sync_fetch_and_add(&noise_lost, 1);
@@ -104,9 +129,10 @@ COX_INLINE struct cox_noise *noise_in(struct cox_thread *thread)
 COX_INLINE void noise_now_runs(u32 cpu, u32 tid)
 {
 	u64 bit = 1ull << (cpu & 63);
-	u32 was = noise_runs[cpu];
+	u32 was = noise_on(cpu)->runs;
 
-	noise_runs[cpu] = tid;
+	if (tid != was)
+		noise_on(cpu)->runs = tid;
 	if (tid && !was)
 		__sync_fetch_and_or(&noise_busy[cpu / 64], bit);
 	if (!tid && was)
@@ -118,7 +144,7 @@ COX_INLINE void noise_waits_no_more(struct cox_noise *noise)
 {
 	if (!noise->waits_on)
 		return;
-	__sync_fetch_and_add(&noise_waiting[(noise->waits_on - 1) & (COX_MAX_CPUS - 1)], -1);
+	__sync_fetch_and_add(&noise_on(noise->waits_on - 1)->waiting, -1);
 	noise->waits_on = 0;
 }
 
@@ -143,16 +169,16 @@ static __attribute__((noinline)) int noise_arrived(u32 cpu)
 /* Returns the followed thread that runs on this CPU; 0: none. */
 COX_INLINE u32 noise_runs_here(u32 cpu)
 {
-	if (!noise_runs[cpu] && has_storage(bpf_get_current_task_btf()))
+	if (!noise_on(cpu)->runs && has_storage(bpf_get_current_task_btf()))
 		noise_arrived(cpu);
-	return noise_runs[cpu];
+	return noise_on(cpu)->runs;
 }
 
 /* Writes an event of a context on this CPU, if a followed thread runs here. */
-COX_INLINE int noise_here(u8 kind, u8 edge, u64 a, u64 b)
+COX_INLINE int noise_context(u8 kind, u8 edge, u64 a, u64 b)
 {
 	u64 t = bpf_ktime_get_ns();
-	u32 cpu = noise_cpu();
+	u32 cpu = noise_here();
 	u32 tid = noise_runs_here(cpu);
 
 	if (tid)
@@ -166,8 +192,8 @@ COX_INLINE int noise_here(u8 kind, u8 edge, u64 a, u64 b)
  */
 COX_INLINE int noise_point(u8 kind, u64 a, u64 b)
 {
-	u32 cpu = noise_cpu();
-	u32 tid = noise_runs[cpu];
+	u32 cpu = noise_here();
+	u32 tid = noise_on(cpu)->runs;
 
 	if (tid)
 		noise_write(bpf_ktime_get_ns(), kind, COX_POINT, cpu, tid, a, b);
@@ -179,12 +205,12 @@ COX_INLINE int noise_point(u8 kind, u64 a, u64 b)
 	int BPF_PROG(on_##name##_entry, int vector)                                    \
 	{                                                                              \
 		noise_count(COX_COUNT_VECTORS + (number));                             \
-		return noise_here(COX_NOISE_VECTOR, COX_BEGIN, number, 0);             \
+		return noise_context(COX_NOISE_VECTOR, COX_BEGIN, number, 0);             \
 	}                                                                              \
 	SEC("tp_btf/" #name "_exit")                                                   \
 	int BPF_PROG(on_##name##_exit, int vector)                                     \
 	{                                                                              \
-		return noise_here(COX_NOISE_VECTOR, COX_END, number, 0);               \
+		return noise_context(COX_NOISE_VECTOR, COX_END, number, 0);               \
 	}
 
 NOISE_VECTOR(local_timer, COX_VECTOR_LOCAL_TIMER)
@@ -205,50 +231,50 @@ int BPF_PROG(on_irq_handler_entry, int irq)
 	u32 index = COX_COUNT_IRQS + (u32)irq;
 
 	noise_count(index < COX_NOISE_COUNTS ? index : COX_COUNT_OTHER_IRQS);
-	return noise_here(COX_NOISE_IRQ, COX_BEGIN, (u32)irq, 0);
+	return noise_context(COX_NOISE_IRQ, COX_BEGIN, (u32)irq, 0);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(on_irq_handler_exit, int irq)
 {
-	return noise_here(COX_NOISE_IRQ, COX_END, (u32)irq, 0);
+	return noise_context(COX_NOISE_IRQ, COX_END, (u32)irq, 0);
 }
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int number)
 {
 	noise_count(COX_COUNT_SOFTIRQS + (number & 15));
-	return noise_here(COX_NOISE_SOFTIRQ, COX_BEGIN, number, 0);
+	return noise_context(COX_NOISE_SOFTIRQ, COX_BEGIN, number, 0);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(on_softirq_exit, unsigned int number)
 {
-	return noise_here(COX_NOISE_SOFTIRQ, COX_END, number, 0);
+	return noise_context(COX_NOISE_SOFTIRQ, COX_END, number, 0);
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {
-	return noise_here(COX_NOISE_HRTIMER, COX_BEGIN, (u64)timer->function, 0);
+	return noise_context(COX_NOISE_HRTIMER, COX_BEGIN, (u64)timer->function, 0);
 }
 
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(on_hrtimer_expire_exit)
 {
-	return noise_here(COX_NOISE_HRTIMER, COX_END, 0, 0);
+	return noise_context(COX_NOISE_HRTIMER, COX_END, 0, 0);
 }
 
 SEC("tp_btf/timer_expire_entry")
 int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
 {
-	return noise_here(COX_NOISE_TIMER, COX_BEGIN, (u64)timer->function, 0);
+	return noise_context(COX_NOISE_TIMER, COX_BEGIN, (u64)timer->function, 0);
 }
 
 SEC("tp_btf/timer_expire_exit")
 int BPF_PROG(on_timer_expire_exit)
 {
-	return noise_here(COX_NOISE_TIMER, COX_END, 0, 0);
+	return noise_context(COX_NOISE_TIMER, COX_END, 0, 0);
 }
 
 /*
@@ -258,13 +284,13 @@ int BPF_PROG(on_timer_expire_exit)
 SEC("tp_btf/csd_function_entry")
 int BPF_PROG(on_csd_function_entry, void *function, struct __call_single_data *csd)
 {
-	return noise_here(COX_NOISE_CALL, COX_BEGIN, csd ? (u64)csd->func : 0, (u64)csd);
+	return noise_context(COX_NOISE_CALL, COX_BEGIN, csd ? (u64)csd->func : 0, (u64)csd);
 }
 
 SEC("tp_btf/csd_function_exit")
 int BPF_PROG(on_csd_function_exit)
 {
-	return noise_here(COX_NOISE_CALL, COX_END, 0, 0);
+	return noise_context(COX_NOISE_CALL, COX_END, 0, 0);
 }
 
 SEC("tp_btf/nmi_handler")
@@ -304,7 +330,7 @@ COX_INLINE int noise_sent(u8 kind, u32 cpu, u64 place, u64 what)
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(on_ipi_send_cpu, unsigned int cpu, unsigned long place, void *callback)
 {
-	return noise_runs[cpu & (COX_MAX_CPUS - 1)] ? noise_sent(COX_NOISE_SENT, cpu, place, (u64)callback) : 0;
+	return noise_on(cpu)->runs ? noise_sent(COX_NOISE_SENT, cpu, place, (u64)callback) : 0;
 }
 
 SEC("tp_btf/ipi_send_cpumask")
@@ -324,16 +350,16 @@ int BPF_PROG(on_ipi_send_cpumask, struct cpumask *mask, unsigned long place, voi
 SEC("tp_btf/csd_queue_cpu")
 int BPF_PROG(on_csd_queue_cpu, unsigned int cpu, unsigned long place, void *function, struct __call_single_data *csd)
 {
-	return noise_runs[cpu & (COX_MAX_CPUS - 1)] ? noise_sent(COX_NOISE_QUEUED, cpu, place, (u64)csd) : 0;
+	return noise_on(cpu)->runs ? noise_sent(COX_NOISE_QUEUED, cpu, place, (u64)csd) : 0;
 }
 
 /* A kernel thread begins a work item on a CPU where a followed thread waits: the work item is what the followed thread waits for. */
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
 {
-	u32 cpu = noise_cpu();
+	u32 cpu = noise_here();
 
-	if (noise_waiting[cpu])
+	if (noise_on(cpu)->waiting)
 		noise_write(bpf_ktime_get_ns(), COX_NOISE_WORK, COX_POINT, cpu, 0, (u64)work->func, 0);
 	return 0;
 }
@@ -346,7 +372,7 @@ COX_INLINE int noise_fault_begins(u32 counter, u8 which)
 {
 	struct cox_noise *noise;
 
-	if (!noise_runs_here(noise_cpu()))
+	if (!noise_runs_here(noise_here()))
 		return 0;
 	noise = noise_in(thread_of(bpf_get_current_task_btf()));
 	if (!noise)
@@ -372,8 +398,8 @@ int BPF_PROG(on_page_fault_kernel)
 
 COX_INLINE int noise_fault_ends(u8 major)
 {
-	u32 cpu = noise_cpu();
-	u32 tid = noise_runs[cpu];
+	u32 cpu = noise_here();
+	u32 tid = noise_on(cpu)->runs;
 	struct cox_noise *noise;
 
 	if (!tid)
@@ -414,19 +440,22 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 		left = NULL;
 	}
 	if (left) {
-		if (!noise_runs[cpu])
+		if (!noise_on(cpu)->runs)
 			noise_arrived(cpu);
 		noise_count(COX_COUNT_SWITCHES_OUT);
 		flags = COX_SWITCH_OUT_FOLLOWED;
 		if ((preempt || state == 0) && !(state & TASK_DEAD)) {
 			flags |= COX_SWITCH_OUT_RUNNABLE;
 			left->waits_on = cpu + 1;
-			__sync_fetch_and_add(&noise_waiting[cpu], 1);
+			__sync_fetch_and_add(&noise_on(cpu)->waiting, 1);
 		}
 	}
 	if (came)
 		flags |= COX_SWITCH_IN_FOLLOWED;
-	if (flags || noise_waiting[cpu])
+	/* The thread that took the CPU from a followed one is not charged with the time that this program has used. */
+	if (left)
+		t = bpf_ktime_get_ns();
+	if (flags || noise_on(cpu)->waiting)
 		noise_write_named(t, COX_NOISE_SWITCH, cpu, next, tid_of(prev), flags, -1);
 	if (came)
 		noise_waits_no_more(came);
@@ -441,8 +470,8 @@ COX_INLINE void noise_migrate(struct task_struct *p, u32 to, struct cox_thread *
 	to &= COX_MAX_CPUS - 1;
 	if (!noise || !noise->waits_on)
 		return;
-	__sync_fetch_and_add(&noise_waiting[(noise->waits_on - 1) & (COX_MAX_CPUS - 1)], -1);
-	__sync_fetch_and_add(&noise_waiting[to], 1);
+	__sync_fetch_and_add(&noise_on(noise->waits_on - 1)->waiting, -1);
+	__sync_fetch_and_add(&noise_on(to)->waiting, 1);
 	noise->waits_on = to + 1;
 	noise_write(bpf_ktime_get_ns(), COX_NOISE_MOVED, COX_POINT, to, tid_of(p), 0, 0);
 }
@@ -467,7 +496,7 @@ COX_INLINE void noise_exec(struct task_struct *p, struct linux_binprm *bprm, str
 		return;
 	thread->noise.followed = 0;
 	/* Nothing more is told about this CPU until a followed thread comes. */
-	noise_now_runs(noise_cpu(), 0);
+	noise_now_runs(noise_here(), 0);
 }
 
 /*
