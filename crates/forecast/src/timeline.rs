@@ -137,4 +137,35 @@ pub(crate) mod tests {
         assert_eq!(kept, others);
         assert_eq!(Timeline::new(&recording, 1).lanes.len(), 1);
     }
+
+    #[test]
+    fn without_a_cause_it_is_the_timeline_of_the_other_detours() {
+        let mut random = Random::new(3);
+        let mut without = Timeline::default();
+        let mut removed = 0;
+        for _ in 0..300 {
+            let mut recording = random_recording(3, &mut random);
+            if recording.check().is_err() {
+                continue;
+            }
+            let cause = random.below(2) as u16;
+            Timeline::new(&recording, 3).without(cause, &mut without);
+            for cpu in &mut recording.cpus {
+                removed += cpu.detours.len();
+                cpu.detours.retain(|detour| detour.cause != cause);
+                removed -= cpu.detours.len();
+            }
+            let expected = Timeline::new(&recording, 3);
+            let starts = |timeline: &Timeline| timeline.events.iter().map(|event| event.start).collect::<Vec<u64>>();
+            assert_eq!(starts(&without), starts(&expected));
+            for at in 0..recording.length_ns {
+                for cpu in 0..3 {
+                    let (is, expected) = (&without.lanes[cpu], &expected.lanes[cpu]);
+                    assert_eq!(is.delay(at, 1 + at % 90), expected.delay(at, 1 + at % 90), "{recording:?} {at}");
+                    assert_eq!(is.disturbed(), expected.disturbed());
+                }
+            }
+        }
+        assert!(removed > 1000, "{removed}");
+    }
 }
