@@ -37,9 +37,9 @@ macro_rules! collectives {
             if function.is_null() {
                 return NO_LIBRARY;
             }
+            type Function = unsafe extern "C-unwind" fn($(collectives!(@word $argument)),*) -> c_int;
             // SAFETY: the library's function of this name takes this number of words.
-            let function: unsafe extern "C-unwind" fn($(collectives!(@word $argument)),*) -> c_int =
-                unsafe { std::mem::transmute(function) };
+            let function = unsafe { std::mem::transmute::<*mut (), Function>(function) };
             // SAFETY: guaranteed by the caller.
             phases::collective(|| unsafe { function($($argument),*) })
         }

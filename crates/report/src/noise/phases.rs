@@ -1,6 +1,6 @@
 //! How long a program computes between two synchronisations: a part of `noise` in the document of `cox run --noise`.
 
-use advise::numbers::{counted, duration};
+use advise::numbers::{count, duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ impl Phases {
         }
         format!(
             "phases: {} between synchronisations ({}), {} in the median, {} to {} in the middle four fifths",
-            counted(self.count, "phase"),
+            count(self.count),
             self.between.join(", "),
             duration(self.quantile_ns(50)),
             duration(self.quantile_ns(10)),
