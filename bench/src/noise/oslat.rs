@@ -1,5 +1,5 @@
 //! Rates of detours above 10 µs and above 5 µs, by cox's loop and by oslat's, in turns. Two runs of oslat in each round show how much two runs of
-//! the same program differ.
+//! the same program differ. cyclictest has its turn too, for comparison: it measures how late a real-time thread wakes, not what a thread loses.
 
 use std::process::Command;
 
@@ -28,9 +28,19 @@ pub fn oslat(field: &Field<'_>, runs: u16) -> Result<Findings> {
         found.judge(Outcome::NotMeasured, "oslat is not installed (Debian: rt-tests)");
         return Ok(found);
     }
-    let measured = in_turns(3, runs.into(), |at| if at == 0 { ours(field) } else { theirs(field) })?;
+    let has_cyclictest = in_path("cyclictest").is_some();
+    let measured = in_turns(3 + usize::from(has_cyclictest), runs.into(), |at| match at {
+        0 => ours(field),
+        1 | 2 => theirs(field),
+        _ => wake_ups(field),
+    })?;
+    if let Some(rounds) = measured.get(3) {
+        let [median_us, late_us] = [0, 1].map(|at| median(&rounds.iter().map(|round| round[at]).collect::<Vec<f64>>()));
+        found.line(format!("cyclictest: half of the wake-ups take up to {median_us} us, 99 % up to {late_us} us"));
+    }
     for (at, above) in ABOVE_US.iter().enumerate() {
-        let rates: Vec<Vec<f64>> = measured.iter().map(|side| side.iter().map(|rates| rates[at]).collect()).collect();
+        let rates: Vec<Vec<f64>> =
+            measured[..3].iter().map(|side| side.iter().map(|rates| rates[at]).collect()).collect();
         let [ours, first, second] = [0, 1, 2].map(|side: usize| median(&rates[side]));
         let both: Vec<f64> = rates[1].iter().chain(&rates[2]).copied().collect();
         let (ratio, own) = (ours / median(&both), first / second);
@@ -62,20 +72,41 @@ fn ours(field: &Field<'_>) -> Result<[f64; 2]> {
 }
 
 fn theirs(field: &Field<'_>) -> Result<[f64; 2]> {
-    let json = field.file("oslat.json");
-    let mut command = Command::new("oslat");
-    let duration = format!("{SECONDS}s");
-    command.args(["--cpu-list", &field.cpu.to_string(), "--duration", &duration, "--quiet", "--bucket-size", "64"]);
-    command.arg(format!("--json={}", json.display()));
-    field.done(&mut command)?;
-    let text = std::fs::read_to_string(&json).context("oslat wrote no JSON")?;
-    let report: Value = serde_json::from_str(&text).context("oslat's JSON")?;
-    let histogram = report["thread"]["0"]["histogram"].as_object();
-    let histogram = histogram.with_context(|| format!("oslat's JSON has no histogram: {report}"))?;
+    let counts = histogram(field, "oslat", &["--cpu-list", &field.cpu.to_string(), "--quiet", "--bucket-size", "64"])?;
     // Bucket n has the gaps above n - 1 and up to n us.
-    let count = |above: u64| -> u64 {
-        let wanted = |(us, count): (&String, &Value)| (us.parse::<u64>().ok()? > above).then(|| count.as_u64())?;
-        histogram.iter().filter_map(wanted).sum()
-    };
-    Ok(ABOVE_US.map(|above| count(above) as f64 / SECONDS as f64))
+    let above = |least| counts.iter().filter(|(us, _)| *us > least).map(|(_, count)| count).sum::<u64>();
+    Ok(ABOVE_US.map(|us| above(us) as f64 / SECONDS as f64))
+}
+
+/// Returns within how many µs half of cyclictest's wake-ups came, and 99 % of them.
+fn wake_ups(field: &Field<'_>) -> Result<[f64; 2]> {
+    let cpu = field.cpu.to_string();
+    let options =
+        ["--affinity", &cpu, "--threads=1", "--priority=80", "--interval=1000", "--mlockall", "--quiet", "-h", "2000"];
+    let counts = histogram(field, "cyclictest", &options)?;
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    Ok([50, 99].map(|percent| {
+        let mut counted = 0;
+        let reached = counts.iter().find(|(_, count)| {
+            counted += count;
+            counted * 100 >= all * percent
+        });
+        reached.map_or(0.0, |(us, _)| *us as f64)
+    }))
+}
+
+/// Runs a program of rt-tests. Returns the counts of its histogram by µs, ascending.
+fn histogram(field: &Field<'_>, program: &str, options: &[&str]) -> Result<Vec<(u64, u64)>> {
+    let json = field.file("rt-tests.json");
+    let mut command = Command::new(program);
+    command.args(options).arg(format!("--duration={SECONDS}s")).arg(format!("--json={}", json.display()));
+    field.done(&mut command)?;
+    let text = std::fs::read_to_string(&json).with_context(|| format!("{program} wrote no JSON"))?;
+    let report: Value = serde_json::from_str(&text).with_context(|| format!("{program}'s JSON"))?;
+    let histogram = report["thread"]["0"]["histogram"].as_object();
+    let histogram = histogram.with_context(|| format!("{program}'s JSON has no histogram: {report}"))?;
+    let count = |(us, count): (&String, &Value)| Some((us.parse().ok()?, count.as_u64()?));
+    let mut counts: Vec<(u64, u64)> = histogram.iter().filter_map(count).collect();
+    counts.sort_unstable();
+    Ok(counts)
 }

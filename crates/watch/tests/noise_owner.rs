@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common_owner::{Running, USER, gated, may};
+use common_owner::{Running, USER, gated, give_another_user, may};
 use testkit::skip::{Need, skip};
 use watch::noise::{Faults, Interruption, Interruptions, NoiseEvents, Settings};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, comm_text};
@@ -81,16 +81,10 @@ fn a_thread_that_calls_setuid_is_followed_no_longer() {
     let mut noise = interruptions();
     noise.follow(child.0.id()).unwrap();
     child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
-    let (pid, deadline) = (child.0.id().to_string(), std::time::Instant::now() + Duration::from_secs(20));
-    while namespace(&pid) == namespace("self") {
-        if child.0.try_wait().unwrap().is_some() || std::time::Instant::now() > deadline {
-            return skip(test, Need::Namespaces, "users may not make user namespaces, or there is no python3");
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    if !give_another_user(&mut child, Duration::from_millis(300)) {
+        return skip(test, Need::Namespaces, "users may not make user namespaces, or there is no python3");
     }
-    std::thread::sleep(Duration::from_millis(300));
-    fs::write(format!("/proc/{pid}/uid_map"), format!("0 {USER} 1\n1 54321 1\n")).unwrap();
+    let (pid, deadline) = (child.0.id(), std::time::Instant::now() + Duration::from_secs(20));
     let is_other = || fs::read_to_string(format!("/proc/{pid}/status")).unwrap().contains("\nUid:\t54321\t");
     while !is_other() {
         assert!(std::time::Instant::now() < deadline && child.0.try_wait().unwrap().is_none());

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common_owner::{Running, USER, gated, may};
+use common_owner::{Running, USER, gated, give_another_user, may};
 use testkit::skip::{Need, skip};
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT};
@@ -87,16 +87,9 @@ fn a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint() {
     let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     observer.enrol(child.0.id()).unwrap();
     child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    // Its user namespace is another one when it has called unshare.
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
-    let (pid, deadline) = (child.0.id().to_string(), std::time::Instant::now() + Duration::from_secs(20));
-    while namespace(&pid) == namespace("self") {
-        if child.0.try_wait().unwrap().is_some() || std::time::Instant::now() > deadline {
-            return skip(test, Need::Namespaces, "users may not make user namespaces, or there is no python3");
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    if !give_another_user(&mut child, Duration::ZERO) {
+        return skip(test, Need::Namespaces, "users may not make user namespaces, or there is no python3");
     }
-    fs::write(format!("/proc/{pid}/uid_map"), format!("0 {USER} 1\n1 54321 1\n")).unwrap();
     let mut intake = Intake::default();
     while child.0.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(20));

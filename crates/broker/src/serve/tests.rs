@@ -415,7 +415,7 @@ fn counts_are_those_that_the_caller_can_read_or_its_own_threads() {
         fn indexes(self) -> Vec<u32> {
             let mut counts = Vec::new();
             let mut noise = Noise::new(Box::new(Interrupts::default()), 4096);
-            let world = Counters(self.0);
+            let world = Changing { may_read_counters: self.0, are_anothers: Arc::default() };
             let sent = noise.send_counts(&world, &mut |bytes, _| {
                 counts.push(bytes.to_vec());
                 Ok(())
@@ -433,39 +433,6 @@ fn counts_are_those_that_the_caller_can_read_or_its_own_threads() {
     assert!(!all.contains(&(count::SWITCHES as u32)));
     let own = [count::USER_FAULTS, count::KERNEL_FAULTS, count::SWITCHES_OUT].map(|index| index as u32);
     assert_eq!(Hidden(false).indexes(), own);
-}
-
-/// A world in which the kernel's counters of interrupts can be read or not.
-struct Counters(bool);
-
-impl World for Counters {
-    fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
-        Pretended.observe(wanted)
-    }
-
-    fn keep_snapshots(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
-        Pretended.keep_snapshots(children)
-    }
-
-    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
-        Pretended.ring()
-    }
-
-    fn interrupt(&mut self, wanted: &WantedNoise) -> Result<Box<dyn Ring>, WatchError> {
-        Pretended.interrupt(wanted)
-    }
-
-    fn may_read_counters(&self) -> bool {
-        self.0
-    }
-
-    fn may_observe(&self, pid: u32) -> Result<(), String> {
-        Pretended.may_observe(pid)
-    }
-
-    fn hold(&self, pid: u32) -> Result<Pidfd, String> {
-        Pretended.hold(pid)
-    }
 }
 
 /// A ring that never gets empty does not make an answer endless, and only so many functions have numbers.
@@ -587,8 +554,11 @@ impl Doorbells for Meanwhile {
     fn end(&mut self) {}
 }
 
-/// A world in which all processes become another user's at some time.
-struct Changing(Arc<AtomicBool>);
+/// A world in which the kernel's counters of interrupts can be read or not, and all processes become another user's at some time.
+struct Changing {
+    may_read_counters: bool,
+    are_anothers: Arc<AtomicBool>,
+}
 
 impl World for Changing {
     fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
@@ -608,11 +578,11 @@ impl World for Changing {
     }
 
     fn may_read_counters(&self) -> bool {
-        true
+        self.may_read_counters
     }
 
     fn may_observe(&self, _pid: u32) -> Result<(), String> {
-        if self.0.load(Ordering::Relaxed) { Err("another user's by now".into()) } else { Ok(()) }
+        if self.are_anothers.load(Ordering::Relaxed) { Err("another user's by now".into()) } else { Ok(()) }
     }
 
     fn hold(&self, pid: u32) -> Result<Pidfd, String> {
@@ -650,7 +620,7 @@ fn a_process_is_asked_again_behind_the_walk() {
         };
         let mut ringing = Ringing::new(Box::new(bells));
         let mut descriptors = Vec::new();
-        let world = Changing(changed);
+        let world = Changing { may_read_counters: true, are_anothers: changed };
         let outcome = ringing.give(pid, &world, &mut |_, sent| {
             descriptors.push(sent.len());
             Ok(())

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A user that nobody has.
 pub const USER: u32 = 12345;
@@ -38,4 +38,21 @@ pub fn gated(script: &str) -> Running {
         std::thread::sleep(Duration::from_millis(1));
     }
     Running(child)
+}
+
+/// Waits until a process has called unshare(2), and gives its namespace this user and the user 54321, which setuid(2) can then choose. Returns whether it
+/// could: not every machine lets users make user namespaces.
+pub fn give_another_user(child: &mut Running, pause: Duration) -> bool {
+    // Its user namespace is another one when it has called unshare.
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
+    let (pid, deadline) = (child.0.id().to_string(), Instant::now() + Duration::from_secs(20));
+    while namespace(&pid) == namespace("self") {
+        if child.0.try_wait().unwrap().is_some() || Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(pause);
+    fs::write(format!("/proc/{pid}/uid_map"), format!("0 {USER} 1\n1 54321 1\n")).unwrap();
+    true
 }
