@@ -28,7 +28,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use machine::CpuSet;
 
 pub use advise::Advise;
@@ -136,6 +136,7 @@ pub enum SchemaOf {
 /// (root has them) the report is exact and says why threads were blocked; see `cox doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(
+    group = ArgGroup::new("preloading").args(["pack_cpus", "noise"]).multiple(true),
     override_usage = "cox run [OPTIONS] -- PROGRAM [ARGS]...\n       cox run [OPTIONS] --pid PID\n       cox run [OPTIONS] --cgroup PATH",
     after_help = concat!(
         "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  \
@@ -196,8 +197,8 @@ pub struct Run {
     /// without it, the report says why there is none). Takes no samples, so spinning is not seen
     #[arg(long)]
     pub noise: bool,
-    /// With --pack-cpus: do not load libcox_preload.so into the program
-    #[arg(long, requires = "pack_cpus")]
+    /// With --pack-cpus or --noise: do not load libcox_preload.so into the program
+    #[arg(long, requires = "preloading")]
     pub no_preload: bool,
     /// Wait for all processes that the program started, not only for its main process
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use broker::{ebpf, protocol};
-use noise::OfProgram;
+use noise::{OfPhases, OfProgram};
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
@@ -35,6 +35,7 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     Engines::new()
         .with(if samples(options) { observing } else { observing.without_samples() })
         .and(interruptions)
+        .and((options.noise && !options.no_preload).then(|| OfPhases::new(children)))
         .and(packing)
         .and(overlapping)
 }

@@ -62,7 +62,7 @@ const ENVIRONMENT: &[Outside] = &[
     },
     Outside {
         names: || vec!["LD_PRELOAD"],
-        meaning: "With cox pack, --pack-cpus or --overlap, cox appends the preload library for the program, unless --no-preload is given.",
+        meaning: "With cox pack, --pack-cpus, --noise or --overlap, cox appends the preload library for the program, unless --no-preload is given.",
         commands: SESSIONS,
     },
     Outside {
@@ -74,6 +74,11 @@ const ENVIRONMENT: &[Outside] = &[
         names: || vec!["COX_PRELOAD_ALONE"],
         meaning: "With --no-children, cox sets this variable for the program, so that child processes do not load the preload library.",
         commands: SESSIONS,
+    },
+    Outside {
+        names: || vec!["COX_PHASES"],
+        meaning: "With --noise, cox sets this variable for the program. It asks the preload library to measure the time between synchronisations.",
+        commands: &["run"],
     },
     Outside {
         names: || vec!["COX_OVERLAP"],

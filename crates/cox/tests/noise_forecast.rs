@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::run::{COX, Ran, path, run};
+use testkit::run::{COX, Ran, path, preload_library, run, workload};
 
 fn forecast(arguments: &[&str]) -> Ran {
     run(Command::new(COX).args(["noise", "forecast"]).args(arguments).stdin(Stdio::null()))
@@ -137,6 +137,53 @@ fn leaving_the_noisy_cpu_to_the_system_pays() {
     assert!(ran.text().contains("best: leave 1 CPU"), "{}", ran.text());
 }
 
+/// `cox run --noise` on a program; returns the file of its report.
+fn noise_of(folder: &TempDir, library: &Path, program: &[&str]) -> String {
+    let file = path(folder, "run.json");
+    let mut command = Command::new(COX);
+    command.args(["run", "--noise", "-q", "--json", &file, "--"]).args(program);
+    let ran = run(command.env("COX_PRELOAD", library).stdin(Stdio::null()));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    file
+}
+
+/// The programs know their work; other programs on the CPUs make some phases longer, but not all.
+#[test]
+fn the_works_are_the_phases_of_a_program() {
+    let Some(library) = preload_library("the_works_are_the_phases_of_a_program") else { return };
+    let folder = TempDir::new().unwrap();
+    let noise = recording(&folder, "a.json", 1, &[periodic(MS, 0)]);
+    let (loops, ranks) = (workload("imbalance"), workload("bsp-mpi"));
+    let openmp = [&loops, "--threads", "2", "--factor", "1", "--work-us", "2000", "--seconds", "1"];
+    let mut cases = vec![("OpenMP", openmp.to_vec())];
+    if Path::new(&ranks).exists() {
+        cases.push(("MPI", vec![&ranks, "--work-us", "2000", "--steps", "300"]));
+    }
+    for (between, program) in cases {
+        let report = noise_of(&folder, &library, &program);
+        let phases = &read(&report)["noise"]["phases"];
+        assert_eq!((&phases["unknown"], &phases["between"]), (&Value::Null, &json!([between])), "{phases}");
+        let count = phases["count"].as_u64().unwrap();
+        assert!((20..5000).contains(&count), "{phases}");
+        let out = path(&folder, "out.json");
+        let ran = forecast(&[&noise, "--ranks", "100", "--phases-of", &report, "--json", &out]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        assert!(ran.text().contains("work as in") && ran.text().contains(between), "{}", ran.text());
+        let answer = read(&out);
+        assert_eq!(answer["phases_of"]["count"], count);
+        let works: Vec<u64> =
+            answer["works"].as_array().unwrap().iter().map(|at| at["work_ns"].as_u64().unwrap()).collect();
+        assert!(works.is_sorted() && works.len() <= 3, "{works:?}");
+        assert!(works[0] > MS && works[0] < 5 * MS / 2, "{works:?}: {phases}");
+    }
+    // Ranks that meet at barriers of their own.
+    let report =
+        noise_of(&folder, &library, &[&workload("bsp"), "--threads", "2", "--work-us", "100", "--steps", "10"]);
+    let ran = forecast(&[&noise, "--ranks", "4", "--phases-of", &report]);
+    assert_eq!((ran.code, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("has no phases: no two barriers"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_noise_trace_of_netgauge_is_a_recording() {
     let folder = TempDir::new().unwrap();
@@ -170,6 +217,10 @@ fn what_cannot_be_answered_is_refused_in_one_line() {
         (&[&other, "--ranks", "4"], 125, "not a recording"),
         (&["/no/such/file", "--ranks", "4"], 125, "cannot read"),
         (&[&good], 2, "--ranks"),
+        (&[&good, "--ranks", "4", "--phases-of", "/no/such/file"], 125, "cannot read"),
+        (&[&good, "--ranks", "4", "--phases-of", &other], 125, "has no phases"),
+        (&[&good, "--ranks", "4", "--phases-of", &words], 125, "not a report of cox run --noise"),
+        (&[&good, "--ranks", "4", "--phases-of", &other, "--work", "1ms"], 2, "cannot be used with"),
     ] {
         let ran = forecast(options);
         assert_eq!((ran.code, ran.text().as_str()), (code, ""), "{options:?}: {}", ran.stderr);

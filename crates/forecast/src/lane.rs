@@ -1,5 +1,7 @@
 //! One CPU's detours, in terms of its undisturbed time.
 
+use crate::recording::Detour;
+
 /// A detour.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -10,37 +12,52 @@ struct Mark {
 }
 
 /// A CPU's detours with running sums. The recording repeats at its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     /// The detours, and the end of the recording, before which there is no limit of undisturbed time.
     marks: Vec<Mark>,
+    /// Cause of each detour.
+    causes: Vec<u16>,
     /// Length of the recording, and the undisturbed part of it.
     length: u64,
     undisturbed: u64,
 }
 
 impl Lane {
-    /// Makes a lane without detours.
-    pub(crate) fn new(length: u64) -> Lane {
-        let mut lane = Lane { marks: Vec::new(), length, undisturbed: length };
-        lane.clear(length);
-        lane
+    /// Makes a lane of detours in order of time.
+    pub(crate) fn new(length: u64, detours: &[Detour]) -> Lane {
+        let mut before = 0;
+        let mut marks = Vec::with_capacity(detours.len() + 1);
+        marks.extend(detours.iter().map(|detour| {
+            let mark = Mark { free: detour.start_ns - before, before };
+            before += detour.length_ns;
+            mark
+        }));
+        marks.push(Mark { free: u64::MAX, before });
+        let causes = detours.iter().map(|detour| detour.cause).collect();
+        Lane { marks, causes, length, undisturbed: length - before }
     }
 
-    /// Removes all detours.
-    pub(crate) fn clear(&mut self, length: u64) {
-        self.marks.clear();
-        self.marks.push(Mark { free: u64::MAX, before: 0 });
-        (self.length, self.undisturbed) = (length, length);
-    }
-
-    /// Adds a detour after all others.
-    pub(crate) fn push(&mut self, start: u64, length: u64) {
-        let last = self.marks.len() - 1;
-        let before = self.marks[last].before;
-        self.marks[last].free = start - before;
-        self.marks.push(Mark { free: u64::MAX, before: before + length });
-        self.undisturbed -= length;
+    /// Makes `other` the same lane without the detours of one cause. Each run of detours between two that are left out
+    /// is copied as a whole: most causes are rare.
+    pub(crate) fn without(&self, cause: u16, other: &mut Lane) {
+        other.marks.clear();
+        other.causes.clear();
+        other.marks.reserve(self.marks.len());
+        other.causes.reserve(self.causes.len());
+        let (mut from, mut removed) = (0, 0);
+        for run in self.causes.split(|of| *of == cause) {
+            let to = from + run.len();
+            let moved = |mark: &Mark| Mark { free: mark.free + removed, before: mark.before - removed };
+            other.marks.extend(self.marks[from..to].iter().map(moved));
+            other.causes.extend_from_slice(run);
+            // After the last run is the end of the recording, not a detour.
+            let next = self.marks.get(to + 1).map_or(self.marks[to].before, |next| next.before);
+            removed += next - self.marks[to].before;
+            from = to + 1;
+        }
+        other.marks.push(Mark { free: u64::MAX, before: self.disturbed() - removed });
+        (other.length, other.undisturbed) = (self.length, self.undisturbed + removed);
     }
 
     /// Repasses the number of detours.
@@ -54,16 +71,12 @@ impl Lane {
 
     /// Repasses the index of the first detour that ends after `at`.
     pub(crate) fn next(&self, at: u64) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.end(middle) <= at {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.next_near((self.len() as f64 / self.length as f64 * at as f64) as usize, at)
+    }
+
+    /// The same, with a guess of the index.
+    pub(crate) fn next_near(&self, guess: usize, at: u64) -> usize {
+        partition_near(self.len(), guess, |detour| self.end(detour) <= at)
     }
 
     /// Repasses the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the recording.
@@ -85,17 +98,16 @@ impl Lane {
     }
 
     /// Repasses the time in detours before the CPU has had `free` undisturbed time, which it has not before the detour
-    /// `from`. The search doubles its steps, because short phases end near their begin.
+    /// `from`. `from` is at most the number of detours.
     fn before(&self, from: usize, free: u64) -> u64 {
-        let mut step = 1;
-        let mut low = from;
-        while low + step <= self.len() && self.marks[low + step - 1].free < free {
-            low += step;
-            step *= 2;
-        }
-        let high = (low + step - 1).min(self.len());
-        let detours = low + self.marks[low..high].partition_point(|mark| mark.free < free);
-        self.marks[detours].before
+        // If detours are about as dense everywhere, the guess is near.
+        let guess = match self.marks[from].free {
+            passed if passed < free => {
+                from + (self.len() as f64 / self.undisturbed as f64 * (free - passed) as f64) as usize
+            }
+            _ => from,
+        };
+        self.marks[partition_near(self.len(), guess, |detour| self.marks[detour].free < free)].before
     }
 
     /// Repasses the time in detours.
@@ -124,16 +136,64 @@ impl Lane {
     }
 }
 
+/// Repasses the first of `len` indices for which `is_before` is false; for all larger ones it must be, too. The search
+/// goes from a guess outwards in steps that double, so it costs little if the guess is near. A search by halves would
+/// read a new cache line in most of its steps, and long phases on many CPUs need hundreds of thousands of searches.
+fn partition_near(len: usize, guess: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let mut step = 1;
+    let (mut low, mut high) = (0, len);
+    if guess < len && is_before(guess) {
+        low = guess + 1;
+        while low + step <= len {
+            if !is_before(low + step - 1) {
+                high = low + step - 1;
+                break;
+            }
+            low += step;
+            step *= 2;
+        }
+    } else {
+        high = guess.min(len);
+        while high > 0 {
+            let probe = high.saturating_sub(step);
+            if is_before(probe) {
+                low = probe + 1;
+                break;
+            }
+            high = probe;
+            step *= 2;
+        }
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_guess_does_not_change_what_is_found() {
+        for len in 0..20 {
+            for first in 0..=len {
+                for guess in 0..25 {
+                    assert_eq!(partition_near(len, guess, |at| at < first), first, "{len} {first} {guess}");
+                }
+            }
+        }
+    }
+
     /// Detours at 10 to 14 and 20 to 25 of 100.
     fn lane() -> Lane {
-        let mut lane = Lane::new(100);
-        lane.push(10, 4);
-        lane.push(20, 5);
-        lane
+        let detour = |(start_ns, length_ns)| Detour { start_ns, length_ns, cause: 0 };
+        Lane::new(100, &[(10, 4), (20, 5)].map(detour))
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub fn replay(timeline: &Timeline, work: u64, random: &mut Random, delays: &mut 
     delays.phase.clear();
     delays.zeros = 0;
     delays.passes = passes as u32;
+    let most = timeline.events.len().min((phases * passes) as usize);
+    delays.positive.reserve(most);
+    delays.phase.reserve(most);
     let mut walk = Walk::new(timeline, work);
     for pass in 0..passes {
         for segment in 0..segments {
@@ -95,6 +98,8 @@ fn by_running_sums(timeline: &Timeline, work: u64, from: u64, until: u64, delays
 struct Walk<'a> {
     timeline: &'a Timeline,
     work: u64,
+    /// 1 / work.
+    per_time: f64,
     /// End of the phase on each CPU; valid if the stamp is the number of the phase.
     ends: Vec<(u64, u64)>,
     stamp: u64,
@@ -110,7 +115,8 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(timeline: &'a Timeline, work: u64) -> Walk<'a> {
         let ends = vec![(0, 0); timeline.lanes.len()];
-        Walk { timeline, work, ends, stamp: 0, in_progress: Vec::new(), after: Vec::new(), next: 0, pass_start: 0 }
+        let (in_progress, after) = (Vec::new(), Vec::new());
+        Walk { timeline, work, per_time: 1.0 / work as f64, ends, stamp: 0, in_progress, after, next: 0, pass_start: 0 }
     }
 
     fn event(&self) -> Event {
@@ -126,6 +132,14 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Repasses `time / work`, which a division of integers finds several times more slowly.
+    fn phases_in(&self, time: u64) -> u64 {
+        let near = (time as i64 as f64 * self.per_time) as i64 as u64;
+        // The product is less than 1 off, so the result is `near` or a neighbour.
+        let rest = time.wrapping_sub(near.wrapping_mul(self.work)) as i64;
+        near.wrapping_sub(u64::from(rest < 0)) + u64::from(rest >= self.work as i64)
+    }
+
     /// As [`by_running_sums`].
     fn run(&mut self, from: u64, until: u64, delays: &mut Delays) {
         if self.timeline.events.is_empty() {
@@ -138,32 +152,43 @@ impl<'a> Walk<'a> {
         self.start(begin);
         while begin < until {
             if self.in_progress.is_empty() {
-                let event = self.event();
-                let quiet = event.start.saturating_sub(begin);
-                if quiet >= self.work {
-                    let idle = (quiet / self.work).min((until - begin).div_ceil(self.work));
-                    delays.zeros += idle;
-                    begin += idle * self.work;
-                    if begin >= until {
-                        break;
-                    }
-                }
-                // Most short phases have one detour.
-                let end = begin + self.work + event.length;
-                if let Some(after) = self.timeline.events.get(self.next + 1)
-                    && event.start < begin + self.work
-                    && after.start + self.pass_start >= end
-                {
-                    delays.add(event.length);
-                    begin = end;
-                    self.next += 1;
-                    continue;
+                begin = self.short_phases(begin, until, delays);
+                if begin >= until {
+                    break;
                 }
             }
             let end = self.phase(begin);
             delays.add(end - begin - self.work);
             begin = end;
         }
+    }
+
+    /// Replays phases from `begin` on, at which no detour is in progress, as long as they have no detour, or one that is
+    /// over before the next one begins: most short phases. Repasses their end, which is at least `until` if none is left.
+    fn short_phases(&mut self, begin: u64, until: u64, delays: &mut Delays) -> u64 {
+        let (work, pass_start, mut begin) = (self.work, self.pass_start, begin);
+        let mut events = self.timeline.events[self.next..].iter();
+        let Some(mut event) = events.next() else { return begin };
+        while begin < until {
+            let idle = self.phases_in((event.start + pass_start).saturating_sub(begin));
+            if begin + idle * work >= until {
+                delays.zeros += (until - begin).div_ceil(work);
+                begin = until;
+                break;
+            }
+            delays.zeros += idle;
+            begin += idle * work;
+            let end = begin + work + event.length;
+            match events.next() {
+                Some(after) if after.start + pass_start >= end => event = after,
+                _ => break,
+            }
+            // The detour `event` was before.
+            self.next += 1;
+            delays.add(end - begin - work);
+            begin = end;
+        }
+        begin
     }
 
     /// Finds the detours that are in progress at `begin`, and the first one after.
@@ -211,7 +236,9 @@ impl<'a> Walk<'a> {
             }
             self.advance();
         }
-        self.in_progress.extend(self.after.drain(..).filter(|(detour_end, _)| *detour_end > end));
+        if !self.after.is_empty() {
+            self.in_progress.extend(self.after.drain(..).filter(|(detour_end, _)| *detour_end > end));
+        }
         end
     }
 }

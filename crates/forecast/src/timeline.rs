@@ -34,27 +34,21 @@ impl Timeline {
         }
         // A merge of the CPUs' ordered lists.
         events.sort_by_key(|event| event.start);
-        let mut timeline = Timeline { length: recording.length_ns, events, lanes: Vec::new() };
-        timeline.fill_lanes(cpus.len());
-        timeline
+        let lanes = cpus.iter().map(|cpu| Lane::new(recording.length_ns, &cpu.detours)).collect();
+        Timeline { length: recording.length_ns, events, lanes }
     }
 
     /// Makes `other` the same time without the detours of one cause.
     pub fn without(&self, cause: u16, other: &mut Timeline) {
         other.length = self.length;
         other.events.clear();
-        other.events.extend(self.events.iter().filter(|event| event.cause != cause));
-        other.fill_lanes(self.lanes.len());
-    }
-
-    /// Fills the lanes from the events.
-    fn fill_lanes(&mut self, cpus: usize) {
-        self.lanes.resize_with(cpus, || Lane::new(0));
-        for lane in &mut self.lanes {
-            lane.clear(self.length);
+        other.events.reserve(self.events.len());
+        for run in self.events.split(|event| event.cause == cause) {
+            other.events.extend_from_slice(run);
         }
-        for event in &self.events {
-            self.lanes[event.cpu as usize].push(event.start, event.length);
+        other.lanes.resize_with(self.lanes.len(), Lane::default);
+        for (lane, other) in self.lanes.iter().zip(&mut other.lanes) {
+            lane.without(cause, other);
         }
     }
 
@@ -142,5 +136,36 @@ pub(crate) mod tests {
         let kept: usize = without.lanes.iter().map(Lane::len).sum();
         assert_eq!(kept, others);
         assert_eq!(Timeline::new(&recording, 1).lanes.len(), 1);
+    }
+
+    #[test]
+    fn without_a_cause_it_is_the_timeline_of_the_other_detours() {
+        let mut random = Random::new(3);
+        let mut without = Timeline::default();
+        let mut removed = 0;
+        for _ in 0..300 {
+            let mut recording = random_recording(3, &mut random);
+            if recording.check().is_err() {
+                continue;
+            }
+            let cause = random.below(2) as u16;
+            Timeline::new(&recording, 3).without(cause, &mut without);
+            for cpu in &mut recording.cpus {
+                removed += cpu.detours.len();
+                cpu.detours.retain(|detour| detour.cause != cause);
+                removed -= cpu.detours.len();
+            }
+            let expected = Timeline::new(&recording, 3);
+            let starts = |timeline: &Timeline| timeline.events.iter().map(|event| event.start).collect::<Vec<u64>>();
+            assert_eq!(starts(&without), starts(&expected));
+            for at in 0..recording.length_ns {
+                for cpu in 0..3 {
+                    let (is, expected) = (&without.lanes[cpu], &expected.lanes[cpu]);
+                    assert_eq!(is.delay(at, 1 + at % 90), expected.delay(at, 1 + at % 90), "{recording:?} {at}");
+                    assert_eq!(is.disturbed(), expected.disturbed());
+                }
+            }
+        }
+        assert!(removed > 1000, "{removed}");
     }
 }

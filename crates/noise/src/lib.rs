@@ -9,18 +9,21 @@
 //! 7. [`findings`]: events and detours → causes, and the audit.
 //! 8. [`engine`]: these steps in the life cycle of a session.
 //!
-//! [`program`] is an engine of its own: what takes time from the threads of a program, without any loop.
+//! [`program`] is an engine of its own: what takes time from the threads of a program, without any loop. So is [`phases`]: how long a program computes
+//! between two synchronisations.
 
 pub mod clock;
 pub mod counters;
 pub mod engine;
 pub mod findings;
 pub mod loops;
+pub mod phases;
 pub mod plan;
 pub mod program;
 pub mod source;
 pub mod team;
 
 pub use engine::{Measured, Noise};
+pub use phases::OfPhases;
 pub use plan::{Loop, Plan, Work};
 pub use program::OfProgram;

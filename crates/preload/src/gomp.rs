@@ -28,6 +28,7 @@ use wire::preload::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 use crate::calls::Call;
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, Inner, cancelling};
+use crate::phases;
 use crate::real_symbols::{Library, Work, library, resolve};
 use crate::throttle;
 
@@ -68,14 +69,14 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     slot.filter(|slot| slot.role.load(Ordering::Relaxed) == ROLE_THREAD).into_iter().for_each(enlist);
     let slot = slot.filter(|_| region.tasks.is_none());
     if let Some(slot) = slot {
-        memory::begin_share(slot, region.phases);
+        phases::begin_share(slot, region.phases);
     }
     overlap::share(region.tasks, region.group, region.library, team, || {
         // SAFETY: the program's function is called with the data that the program has passed for it.
         unsafe { work(data) };
     });
     let Some(slot) = slot else { return };
-    memory::arrive(slot);
+    phases::arrive(slot);
     if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
         // All threads have now returned from the region's function. `region` is still valid, because it lives until this thread, too, has reached
         // libgomp's barrier at the region's end.
@@ -187,10 +188,10 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     let slot = if counts { memory::thread_slot() } else { None };
     let Some(slot) = slot else { return go(real_fn).0 };
     throttle::look(library);
-    memory::arrive(slot);
+    phases::arrive(slot);
     let (result, was_in_barrier) = go(real_fn);
     if was_in_barrier {
-        memory::leave(slot);
+        phases::leave(slot);
     } else {
         memory::let_go(slot);
     }

@@ -9,6 +9,7 @@
 //!   loaded objects.
 //! - `arch` (a crate of its own): entry points that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `dispatch`: the other functions of libgomp.
+//! - `phases`: how long the program computes between two barriers, or between two collective operations of MPI (`mpi`), if cox asks for it.
 //! - `throttle`: the throttle of libgomp's spinning.
 //! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
 //! - `load`, `start`: what the library does, and which values it reads, before the program runs; `thread`: threads of this library.
@@ -33,9 +34,11 @@ mod dispatch;
 mod gomp;
 mod load;
 mod memory;
+mod mpi;
 mod object;
 mod ompt;
 mod overlap;
+mod phases;
 mod pthread;
 mod real_symbols;
 mod start;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::{memory, overlap, real_symbols, start};
+use crate::{memory, overlap, phases, real_symbols, start};
 
 /// Run by the dynamic loader before main: the process has one thread, so the environment may be read and changed.
 #[used]
@@ -11,6 +11,7 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     start::note(variable);
+    phases::at_load(variable);
     overlap::at_load(variable);
     memory::when_forked(forked);
     leave_children_alone();
@@ -71,5 +72,6 @@ fn without(bytes: &mut [u8], length: usize, word: &[u8]) -> usize {
 /// Called in a forked child: threads that this library had in the parent do not exist here.
 fn forked() {
     real_symbols::forget_throttles();
+    phases::forked();
     overlap::forked();
 }

@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, 
 
 use umt_client::Errno;
 use wire::preload::{
-    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, PreloadPage, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
+    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, PHASES_AT, PhaseLengths, PreloadPage, ROLE_TEAM, SLOTS,
+    SLOTS_AT, Slot, VERSION,
 };
 
 use crate::start;
@@ -86,6 +87,21 @@ pub fn thread_slot() -> Option<&'static Slot> {
     }
     // SAFETY: `slot` is neither null nor NOWHERE, so it points into the table of slots, which stays mapped.
     (slot != NOWHERE).then(|| unsafe { &*slot })
+}
+
+/// Returns the lengths of phases in the memory shared with cox, if the memory exists.
+#[inline]
+pub fn phase_lengths() -> Option<&'static PhaseLengths> {
+    let base = BASE.load(Ordering::Acquire);
+    // SAFETY: these words are a part of the program's page, which stays mapped as long as BASE is set, and are aligned.
+    (!base.is_null()).then(|| unsafe { &*base.add(PHASES_AT).cast() })
+}
+
+/// Returns whether this is the first slot that was given to a thread.
+#[inline]
+pub fn is_first(slot: &Slot) -> bool {
+    let base = BASE.load(Ordering::Acquire);
+    !base.is_null() && ptr::from_ref(slot).cast() == base.wrapping_add(SLOTS_AT).cast_const()
 }
 
 /// Records that the thread has arrived at a barrier.

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use wire::preload::{LIBOMP, TASKS};
 
 use crate::memory::{self, note_seen};
+use crate::phases;
 
 /// Values of ompt_callbacks_t.
 const PARALLEL_BEGIN: c_int = 3;
@@ -130,7 +131,7 @@ unsafe extern "C" fn implicit_task(
         unsafe { *region = 0 };
     } else if let Some(slot) = memory::thread_slot() {
         // SAFETY: `region` points to the word that the runtime reserves for the tool in each region.
-        memory::begin_share(slot, unsafe { *region });
+        phases::begin_share(slot, unsafe { *region });
     }
 }
 
@@ -149,11 +150,11 @@ unsafe extern "C" fn sync_region_wait(
     match endpoint {
         // SAFETY: `region` is null, or points to the word that the runtime reserves for the tool in each region. The word is 0 if the region has one
         // thread.
-        BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
+        BEGIN if unsafe { region.as_ref() } != Some(&0) => phases::arrive(slot),
         // Does nothing if the arrival at the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}
         END if ends_region => memory::let_go(slot),
-        END => memory::leave(slot),
+        END => phases::leave(slot),
         _ => {}
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::pthread_barrier_t;
 use wire::preload::PTHREAD;
 
-use crate::memory;
+use crate::{memory, phases};
 
 type Wait = unsafe extern "C-unwind" fn(*mut pthread_barrier_t) -> c_int;
 
@@ -23,12 +23,12 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     let slot = memory::thread_slot();
     if let Some(slot) = slot {
         memory::note_seen(PTHREAD);
-        memory::arrive(slot);
+        phases::arrive(slot);
     }
     // SAFETY: guaranteed by the caller.
     let result = unsafe { real_wait(barrier) };
     if let Some(slot) = slot {
-        memory::leave(slot);
+        phases::leave(slot);
     }
     result
 }

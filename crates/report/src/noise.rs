@@ -1,6 +1,7 @@
 //! What noise a thread that computes meets on each CPU: the document of `cox noise`, as JSON and as text.
 
 mod forecast;
+mod phases;
 mod program;
 mod samples;
 mod text;
@@ -11,8 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use forecast::{
-    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, Slowdown, Source, Without, forecast_text,
+    AtWork, FORECAST_SCHEMA_VERSION, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without,
+    forecast_text,
 };
+pub use phases::Phases;
 pub use program::{Interrupted, ProgramNoise, TakenFromThreads, ThreadNoise};
 pub(crate) use samples::small_percent;
 pub use samples::{Loss, Peak, Spectrum};
@@ -209,6 +212,18 @@ pub struct Check {
 }
 
 impl NoiseReport {
+    /// Makes a report from the text of the JSON of `cox noise`. A recording can have a million detours, so the text is not
+    /// made a tree of values first; only for one that cannot be read, to say why.
+    ///
+    /// # Errors
+    /// Why it is none, as a sentence.
+    pub fn of_json(bytes: &[u8]) -> Result<NoiseReport, String> {
+        match serde_json::from_slice::<NoiseReport>(bytes) {
+            Ok(report) if report.schema_version == SCHEMA_VERSION => Ok(report),
+            _ => NoiseReport::read(serde_json::from_slice(bytes).map_err(|error| error.to_string())?),
+        }
+    }
+
     /// Makes a report from the JSON of `cox noise`.
     ///
     /// # Errors

@@ -17,8 +17,8 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 use wire::preload::{
-    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PreloadPage, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS, THROTTLED,
-    VERSION,
+    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PHASES_AT, PreloadPage, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS,
+    THROTTLED, VERSION,
 };
 
 use crate::mapping::Mapping;
@@ -53,6 +53,19 @@ pub struct BarrierState {
     pub phases: u64,
     /// Whether the thread is gone.
     pub has_ended: bool,
+}
+
+/// How long a process computed from one synchronisation to the next: the words of [`wire::preload::PhaseLengths`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseLengths {
+    /// What the process synchronised with: bits of [`wire::preload::PreloadPage::seen`].
+    pub seen: u32,
+    /// Sum of all lengths, ns.
+    pub sum_ns: u64,
+    /// The longest one, ns.
+    pub longest_ns: u64,
+    /// Number of phases in each of the [`wire::preload::PHASE_BUCKETS`] buckets.
+    pub counts: Vec<u64>,
 }
 
 /// State of the spin throttle, with which libgomp's threads sleep at barriers instead of spinning.
@@ -171,6 +184,19 @@ impl Page {
             THROTTLED => SpinThrottle::Throttled,
             REFUSED => SpinThrottle::Refused,
             _ => SpinThrottle::AsItWas,
+        }
+    }
+
+    /// Returns the lengths of the phases between synchronisations so far. They stay readable when the program has ended.
+    #[must_use]
+    pub fn phases(&self) -> PhaseLengths {
+        // SAFETY: the reference points into the mapping, which lives as long as self.
+        let words = unsafe { &*self.memory.at::<wire::preload::PhaseLengths>(PHASES_AT) };
+        PhaseLengths {
+            seen: self.words().seen.load(Ordering::Relaxed),
+            sum_ns: words.sum_ns.load(Ordering::Relaxed),
+            longest_ns: words.longest_ns.load(Ordering::Relaxed),
+            counts: words.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
         }
     }
 

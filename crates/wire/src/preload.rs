@@ -26,6 +26,12 @@ pub const HELPERS: usize = 4;
 pub const BYTES: usize = 2 * PAGE + SLOTS * size_of::<Slot>();
 /// Offset of cox's page, an [`Orders`].
 pub const ORDERS_AT: usize = PAGE;
+/// Offset of the lengths of phases in the program's page, a [`PhaseLengths`].
+pub const PHASES_AT: usize = 1024;
+/// Number of buckets for lengths of phases: eight for each doubling, from 128 ns on; the last has no upper end.
+pub const PHASE_BUCKETS: usize = 264;
+/// Lengths below two to this power, in ns, are in the first bucket.
+const SHORTEST_LOG2: u32 = 7;
 /// Offset of the table, an array of [`Slot`].
 pub const SLOTS_AT: usize = 2 * PAGE;
 
@@ -37,6 +43,9 @@ pub const LIBOMP: u32 = 2;
 pub const PTHREAD: u32 = 4;
 /// [`PreloadPage::seen`]: the program has used tasks, so a thread in a barrier may be running one.
 pub const TASKS: u32 = 8;
+
+/// [`PreloadPage::seen`]: the program has used collective operations of MPI in which all ranks wait for each other.
+pub const MPI: u32 = 16;
 
 /// [`PreloadPage::throttle`]: libgomp waits as it was configured at its start.
 pub const AS_IT_WAS: u32 = 0;
@@ -69,6 +78,35 @@ pub struct PreloadPage {
     pub pad: u32,
 }
 
+/// Lengths of the phases of the thread that has the first slot; see `struct cox_preload_phases`.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct PhaseLengths {
+    pub sum_ns: AtomicU64,
+    pub longest_ns: AtomicU64,
+    pub counts: [AtomicU64; PHASE_BUCKETS],
+}
+
+/// Returns the bucket of a length in ns.
+#[must_use]
+pub fn phase_bucket(ns: u64) -> usize {
+    let log2 = (ns | 1).ilog2();
+    if log2 < SHORTEST_LOG2 {
+        return 0;
+    }
+    let eighth = (ns >> (log2 - 3)) & 7;
+    (((log2 - SHORTEST_LOG2) as usize) * 8 + eighth as usize).min(PHASE_BUCKETS - 1)
+}
+
+/// Returns the middle of a bucket in ns, which differs from the lengths in it by at most 7 %; of the first bucket's lengths,
+/// and of those above the last, by more.
+#[must_use]
+pub fn phase_middle_ns(bucket: usize) -> u64 {
+    let width = 1u64 << (bucket as u32 / 8 + SHORTEST_LOG2 - 3);
+    width * (8 + bucket as u64 % 8) + width / 2
+}
+
 /// The page that cox writes; see `struct cox_preload_orders`.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -98,5 +136,27 @@ const _: () = {
     assert!(size_of::<Orders>() == 16 && offset_of!(Orders, until_ns) == 8);
     assert!(size_of::<Slot>() == 64);
     assert!(offset_of!(Slot, phases) == 8 && offset_of!(Slot, ended) == 20);
+    assert!(offset_of!(PhaseLengths, counts) == 16 && size_of::<PhaseLengths>() == 2128);
+    assert!(PHASES_AT + size_of::<PhaseLengths>() <= PAGE);
     assert!(BYTES == 73728);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_contains_its_middle_and_lengths_near_it() {
+        for bucket in 0..PHASE_BUCKETS {
+            assert_eq!(phase_bucket(phase_middle_ns(bucket)), bucket);
+        }
+        let mut last = 0;
+        for ns in (128..100_000).chain([1 << 20, (1 << 33) + 77, 1 << 38]) {
+            let bucket = phase_bucket(ns);
+            let middle = phase_middle_ns(bucket);
+            assert!(bucket >= last && ns.abs_diff(middle) * 100 <= ns * 7, "{ns}: {middle}");
+            last = bucket;
+        }
+        assert_eq!((phase_bucket(0), phase_bucket(127), phase_bucket(u64::MAX)), (0, 0, PHASE_BUCKETS - 1));
+    }
+}

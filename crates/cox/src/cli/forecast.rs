@@ -15,7 +15,7 @@ use super::times::short_time;
 /// system (cox noise --cpus), how many to leave.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox noise --json a.json && cox noise forecast a.json --ranks 1000,100000\n  cox noise forecast all.json without-cpu0.json --ranks 4096 --work 1ms --sync 20us\n\n\
+    after_help = "Example:\n  cox noise --json a.json && cox noise forecast a.json --ranks 1000,100000\n  cox noise forecast all.json without-cpu0.json --ranks 4096 --work 1ms --sync 20us\n  cox run --noise --json run.json -- ./app && cox noise forecast a.json --ranks 4096 --phases-of run.json\n\n\
 Exit codes:\n  0    done\n  2    wrong options\n  125  a file is not a recording, or cox failed"
 )]
 pub struct Forecast {
@@ -31,6 +31,9 @@ pub struct Forecast {
     /// The program's work between two synchronisations: 1ms,10ms (default: 20 values from 10us to 1s)
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = short_time)]
     pub work: Vec<Duration>,
+    /// Take the work from the phases of a program: JSON of cox run --noise (lengths that 10, 50 and 90 % of its phases do not exceed)
+    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    pub phases_of: Option<PathBuf>,
     /// What a synchronisation costs without noise
     #[arg(long, value_name = "TIME", value_parser = short_time, default_value = "0us")]
     pub sync: Duration,

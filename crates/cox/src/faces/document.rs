@@ -6,6 +6,8 @@ use ledger::accounts::ProgramInfo;
 use ledger::co_run::{self, CoRun, Player};
 use ledger::{Account, Provenance, Unsampled};
 use machine::CpuSet;
+use noise::phases::Phases;
+use noise::program::Taken;
 use observe::Observed;
 use overlap::Counted;
 use report::Document;
@@ -41,7 +43,7 @@ pub fn document(
     observed: &mut Observed,
     packed: Option<PackReport>,
     counted: Option<&Counted>,
-    taken: Option<&noise::program::Taken>,
+    (taken, phases): (Option<&Taken>, Option<&Phases>),
 ) -> Result<(Document, Option<Result<Recording>>)> {
     let Session { options, target, ended, run_context, provenance } = session;
     let command = target.words();
@@ -73,7 +75,7 @@ pub fn document(
     }
     let cpus = facts.allowed_cpus.len() as u64;
     let overlap = counted.map(|counted| overlap::report(counted, &account, cpus));
-    let noise = taken.map(|taken| program_noise::document(taken, &account));
+    let noise = taken.map(|taken| program_noise::document(taken, phases, &account));
     let document =
         Document { pack: packed, overlap, noise, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     Ok((document, recorded))

@@ -19,6 +19,11 @@ pub fn source(file: &Path, noise: &Noise, left: u32) -> doc::Source {
     }
 }
 
+/// Returns what the document says about the program whose phases are the works.
+pub fn phases_of((file, phases): (&Path, doc::Phases)) -> doc::PhasesOf {
+    doc::PhasesOf { file: file.display().to_string(), count: phases.count, between: phases.between }
+}
+
 /// Returns the document.
 pub fn document(
     sources: Vec<doc::Source>,
@@ -35,6 +40,7 @@ pub fn document(
         ranks_per_node: question.ranks_per_node,
         sync_ns: question.sync_ns,
         seed: question.seed,
+        phases_of: None,
         works: answer
             .works
             .iter()

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use interference::account::Sum;
 use interference::{Cause, CauseId, Interval};
 use ledger::Account;
+use noise::phases::Phases;
 use noise::program::Taken;
 use report::noise::{Interrupted, ProgramNoise, TakenFromThreads, ThreadNoise};
 use trace::{Interruption, Interruptions};
@@ -12,7 +13,7 @@ use trace::{Interruption, Interruptions};
 use super::noise::KernelNames;
 
 /// Returns the part of the report.
-pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
+pub fn document(taken: &Taken, phases: Option<&Phases>, account: &Account) -> ProgramNoise {
     let names = KernelNames::with(&taken.functions);
     let causes = taken.causes.all();
     let mut totals: BTreeMap<CauseId, (u64, u64, Sum)> = BTreeMap::new();
@@ -51,6 +52,20 @@ pub fn document(taken: &Taken, account: &Account) -> ProgramNoise {
         events: taken.events,
         lost: taken.lost,
         without: taken.without.clone(),
+        phases: phases.map(of_phases),
+    }
+}
+
+fn of_phases(phases: &Phases) -> report::noise::Phases {
+    let count = phases.lengths.iter().map(|length| length.1).sum();
+    report::noise::Phases {
+        unknown: phases.unknown.map(str::to_owned),
+        between: phases.between.iter().map(|name| (*name).to_owned()).collect(),
+        processes: phases.processes,
+        count,
+        mean_ns: phases.sum_ns.checked_div(count).unwrap_or(0),
+        longest_ns: phases.longest_ns,
+        lengths: phases.lengths.clone(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::mem;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use noise::OfProgram;
 use noise::program::Taken;
+use noise::{OfPhases, OfProgram};
 use observe::{Observed, Observing, Recorder};
 use outputs::Output;
 use overlap::Overlapping;
@@ -67,7 +67,9 @@ impl Outputs {
         let mut observed = findings.section::<Observing>().context("nothing was observed")?;
         let counted = findings.section::<Overlapping>();
         let taken = findings.section::<OfProgram>();
-        let (document, recorded) = document(session, &mut observed, packed, counted.as_ref(), taken.as_ref())?;
+        let phases = findings.section::<OfPhases>();
+        let parts = (taken.as_ref(), phases.as_ref());
+        let (document, recorded) = document(session, &mut observed, packed, counted.as_ref(), parts)?;
         let written = self.write_document(&document, recorded, &observed, taken.as_ref(), all_threads);
         let figures = Run::of(&document);
         // The process usually ends now; freeing the accounts of 50,000 threads one by one would only take time.

@@ -3,6 +3,7 @@
 pub mod kuhn;
 pub mod noise;
 pub mod perf;
+pub mod phases;
 mod thread_table;
 pub mod timehist;
 

@@ -34,7 +34,7 @@ pub fn read(file: &Path) -> Result<Noise> {
 }
 
 fn of_json(bytes: &[u8]) -> Result<Noise> {
-    let report = NoiseReport::read(serde_json::from_slice(bytes)?).map_err(anyhow::Error::msg)?;
+    let report = NoiseReport::of_json(bytes).map_err(anyhow::Error::msg)?;
     if report.measurement.measuring == "ftq" {
         bail!("fixed time quanta have no detours; record with --loop detour or fwq");
     }

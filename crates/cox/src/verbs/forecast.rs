@@ -3,11 +3,12 @@
 use anyhow::{Result, bail};
 use forecast::{Left, Question};
 use outputs::Output;
-use report::noise::forecast_text;
+use report::noise::{ForecastReport, forecast_text};
 
 use crate::cli;
 use crate::faces::{forecast as face, print};
 use crate::recordings::noise::{Noise, read};
+use crate::recordings::phases;
 
 /// Reads the recordings, computes the forecast, and writes it.
 pub fn forecast(options: &cli::Forecast) -> Result<u8> {
@@ -15,10 +16,11 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
     let recordings: Vec<Noise> = options.files.iter().map(|file| read(file)).collect::<Result<_>>()?;
     let Some(first) = recordings.first() else { bail!("no recording") };
     let measured = first.recording.cpus.len() as u32;
-    let work_ns = if options.work.is_empty() {
-        Question::default_work(first.recording.length_ns)
-    } else {
-        options.work.iter().map(|work| work.as_nanos() as u64).collect()
+    let phases = options.phases_of.as_deref().map(phases::read).transpose()?;
+    let work_ns = match &phases {
+        Some(phases) => phases.works_ns(),
+        None if options.work.is_empty() => Question::default_work(first.recording.length_ns),
+        None => options.work.iter().map(|work| work.as_nanos() as u64).collect(),
     };
     let question = Question {
         ranks: options.ranks.clone(),
@@ -42,6 +44,7 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
     };
     let sources = options.files.iter().zip(&recordings).map(|(file, noise)| face::source(file, noise, left(noise)));
     let report = face::document(sources.collect(), &question, &answer, &compared, &first.recording.causes);
+    let report = ForecastReport { phases_of: options.phases_of.as_deref().zip(phases).map(face::phases_of), ..report };
     let is_alone = !matches!(json, Some(Output::Stdout));
     let text = (is_alone && !options.quiet).then_some(Output::Stdout);
     print(text, false, |style| forecast_text(&report, style) + "\n")?;

@@ -30,6 +30,8 @@ pub struct ForecastReport {
     pub sync_ns: u64,
     /// Seed of the random numbers: the same seed gives the same answer.
     pub seed: u64,
+    /// The program whose phases are the works; null if it was not asked for one.
+    pub phases_of: Option<PhasesOf>,
     /// The forecast from the first recording, for each work between two synchronisations.
     pub works: Vec<AtWork>,
     /// For each number of ranks: index of the work with the largest slowdown.
@@ -55,6 +57,17 @@ pub struct Source {
     pub length_ns: u64,
     /// Number of detours.
     pub detours: u64,
+}
+
+/// A program whose phases are the works: the lengths that 10, 50 and 90 % of them do not exceed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhasesOf {
+    /// The report of `cox run --noise`.
+    pub file: String,
+    /// Number of phases.
+    pub count: u64,
+    /// What ends a phase, as in that report.
+    pub between: Vec<String>,
 }
 
 /// A slowdown: the time with noise divided by the time without.
@@ -160,8 +173,11 @@ fn header(report: &ForecastReport) -> String {
     } else {
         String::new()
     };
+    let phases = report.phases_of.as_ref().map_or_else(String::new, |of| {
+        format!(" · work as in {} ({}, {})", of.file, counted(of.count, "phase"), of.between.join(", "))
+    });
     let ranks = counted(report.ranks_per_node.into(), "rank");
-    format!("forecast from {} · nodes of {ranks}{sync} · seed {}", sources.join(", "), report.seed)
+    format!("forecast from {}{phases} · nodes of {ranks}{sync} · seed {}", sources.join(", "), report.seed)
 }
 
 /// The first sentence: the worst slowdown at the largest number of ranks.

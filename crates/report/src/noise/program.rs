@@ -4,7 +4,7 @@ use advise::numbers::{count, counted, duration, percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Cause;
+use super::{Cause, Phases};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -36,6 +36,9 @@ pub struct ProgramNoise {
     pub lost: u64,
     /// Tracepoints that did not report.
     pub without: Vec<String>,
+    /// How long the program computes between two synchronisations; null in documents of an earlier cox.
+    #[serde(default)]
+    pub phases: Option<Phases>,
 }
 
 /// What one cause took from threads.
@@ -78,8 +81,11 @@ pub struct ThreadNoise {
 impl ProgramNoise {
     /// Returns the section of the report. `is_packed`: whether cox also packed the program.
     pub(crate) fn section(&self, is_packed: bool, style: &Style) -> Vec<String> {
+        let phases = self.phases.iter().flat_map(|phases| style.wrapped(&phases.sentence(), "    ", "      "));
         if let Some(why) = &self.blind {
-            return style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
+            let mut lines = style.wrapped(&format!("noise not known: {why}"), "  ", "    ");
+            lines.extend(phases);
+            return lines;
         }
         let mut lines = style.section(&format!("noise: {}", self.heading()), &[]);
         let worth = |taken: &&TakenFromThreads| taken.inside_ns > 0;
@@ -93,6 +99,7 @@ impl ProgramNoise {
         for remark in self.remarks(is_packed) {
             lines.extend(style.wrapped(&remark, "    ", "      "));
         }
+        lines.extend(phases);
         lines
     }
 

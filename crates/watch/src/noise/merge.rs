@@ -139,7 +139,7 @@ mod tests {
         let (mut merge, mut rings) = (Merge::new(2), [VecDeque::from([500]), VecDeque::from([NOW - 100])]);
         assert_eq!(take(&mut merge, &mut rings, usize::MAX, NOW), [500]);
         rings[0].push_back(NOW - 200);
-        assert_eq!(take(&mut merge, &mut rings, usize::MAX, NOW + 1_000), []);
+        assert_eq!(take(&mut merge, &mut rings, usize::MAX, NOW + 1_000), [0; 0]);
         assert_eq!(take(&mut merge, &mut rings, usize::MAX, NOW + DELAY_NS), [NOW - 200, NOW - 100]);
     }
 
@@ -148,7 +148,7 @@ mod tests {
     fn the_last_events_do_not_wait() {
         let (mut merge, mut rings) = (Merge::new(2), [VecDeque::from([NOW]), VecDeque::from([NOW - 100])]);
         assert_eq!(take(&mut merge, &mut rings, usize::MAX, u64::MAX), [NOW - 100, NOW]);
-        assert_eq!(take(&mut merge, &mut rings, usize::MAX, u64::MAX), []);
+        assert_eq!(take(&mut merge, &mut rings, usize::MAX, u64::MAX), [0; 0]);
     }
 
     /// One CPU writes more events than are read at a time, all of them newer than another CPU's ring is known to be: the call ends.
@@ -156,7 +156,7 @@ mod tests {
     fn a_storm_on_one_cpu_ends() {
         let storm: Vec<u64> = (0..100).map(|n| NOW + n).collect();
         let (mut merge, mut rings) = (Merge::new(2), [VecDeque::from(storm.clone()), VecDeque::new()]);
-        assert_eq!(take(&mut merge, &mut rings, 1, NOW), []);
+        assert_eq!(take(&mut merge, &mut rings, 1, NOW), [0; 0]);
         assert!(rings[0].len() > 50, "what waits here is bounded");
         assert_eq!(take(&mut merge, &mut rings, usize::MAX, u64::MAX), storm);
     }

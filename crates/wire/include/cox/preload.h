@@ -4,7 +4,7 @@
  *
  * It is a memfd of COX_PRELOAD_BYTES named COX_PRELOAD_NAME, sealed so that no process can shrink it while another one reads it:
  *
- * - page 0: struct cox_preload, written by the program
+ * - page 0: struct cox_preload, and from COX_PRELOAD_PHASES_AT on struct cox_preload_phases, written by the program
  * - page 1: struct cox_preload_orders, written by cox, mapped read-only in the program
  * - page 2 and later: one struct cox_preload_slot per thread that came to a barrier, written by that thread
  *
@@ -25,6 +25,8 @@
 #define COX_PRELOAD_HELPERS 4
 /* The library keeps the memory open for a cox process of the same user, through a descriptor with this number or a larger one. */
 #define COX_PRELOAD_KEPT_FROM 1000
+#define COX_PRELOAD_PHASES_AT 1024
+#define COX_PRELOAD_PHASE_BUCKETS 264
 #define COX_PRELOAD_BYTES (2 * COX_PRELOAD_PAGE + COX_PRELOAD_SLOTS * 64)
 
 /* cox_preload.seen: what the program has used so far. */
@@ -32,6 +34,7 @@
 #define COX_PRELOAD_LIBOMP 2u
 #define COX_PRELOAD_PTHREAD 4u
 #define COX_PRELOAD_TASKS 8u /* threads in a barrier may be running tasks */
+#define COX_PRELOAD_MPI 16u /* collective operations in which all ranks wait for each other */
 
 /* cox_preload.throttle: state of the spin throttle, which is on while the program is packed onto fewer CPUs than libgomp counted at its start. */
 enum cox_preload_throttle {
@@ -53,6 +56,16 @@ struct cox_preload {
 	__u32 throttle;	     /* enum cox_preload_throttle */
 	__u32 helpers[COX_PRELOAD_HELPERS]; /* ids of the library's own threads; threads that these create belong to the library too */
 	__u32 pad;
+};
+
+/*
+ * How long the thread with the first slot computed from one synchronisation to the next, without its wait. Only filled if cox asks for it at the start.
+ * Written by that thread alone. Bucket 8 i + j has the lengths from 2^(7+i) (1 + j/8) ns on; the first also has all shorter ones.
+ */
+struct cox_preload_phases {
+	__u64 sum_ns;
+	__u64 longest_ns;
+	__u64 counts[COX_PRELOAD_PHASE_BUCKETS];
 };
 
 struct cox_preload_orders {
@@ -81,6 +94,8 @@ struct cox_preload_slot {
 _Static_assert(sizeof(struct cox_preload) == 64, "mirror in preload.rs");
 _Static_assert(__builtin_offsetof(struct cox_preload, given) == 24, "mirror in preload.rs");
 _Static_assert(__builtin_offsetof(struct cox_preload, throttle) == 40, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload_phases, counts) == 16, "mirror in preload.rs");
+_Static_assert(sizeof(struct cox_preload_phases) == 2128, "mirror in preload.rs");
 _Static_assert(sizeof(struct cox_preload_orders) == 16, "mirror in preload.rs");
 _Static_assert(__builtin_offsetof(struct cox_preload_orders, until_ns) == 8, "mirror in preload.rs");
 _Static_assert(sizeof(struct cox_preload_slot) == 64, "mirror in preload.rs");
