@@ -68,15 +68,16 @@ const PARTS: [&str; 6] = ["TLB", "PMI", "MCP", "RTR", "ERR", "MIS"];
 #[must_use]
 pub fn interrupts(kernel: &[Counter], events: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
     let of = |index: usize| events.get(index).copied().unwrap_or(0);
+    let both = |name: &str| has_both(name, attached);
     let compared = |counter: &Counter| {
         let events = if let Ok(number) = counter.name.parse::<usize>() {
             let index = count::IRQS + number;
-            (index < count::ALL && attached("irq_handler_entry")).then(|| of(index) / counter.handlers.max(1))
+            (index < count::ALL && both("irq_handler")).then(|| of(index) / counter.handlers.max(1))
         } else if counter.name == "NMI" {
             // Each interrupt calls at least one handler, usually several.
             attached("nmi_handler").then(|| of(count::NMIS).min(counter.count))
         } else {
-            let vectors = vectors(&counter.name)?.iter().filter(|vector| attached(entry(**vector)));
+            let vectors = vectors(&counter.name)?.iter().filter(|vector| both(tracepoints(**vector)));
             let counts: Vec<u64> = vectors.map(|vector| of(count::VECTORS + *vector as usize)).collect();
             (!counts.is_empty()).then(|| counts.iter().sum())
         };
@@ -91,27 +92,47 @@ pub fn interrupts(kernel: &[Counter], events: &[u64], attached: &dyn Fn(&str) ->
 #[must_use]
 pub fn softirqs(kernel: &[Counter], events: &[u64], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
     let compared = |(number, counter): (usize, &Counter)| {
-        let events = attached("softirq_entry").then(|| events.get(count::SOFTIRQS + number).copied().unwrap_or(0));
+        let events = has_both("softirq", attached).then(|| events.get(count::SOFTIRQS + number).copied().unwrap_or(0));
         Compared { name: counter.name.clone(), kernel: counter.count, events }
     };
     kernel.iter().enumerate().map(compared).collect()
 }
 
-/// Returns the name of the tracepoint at which an interrupt vector begins.
+/// Compares what happened to the measuring threads: `kernel` and `events` are the times that they left their CPUs, and their page faults. A row is named
+/// for readers of the report.
 #[must_use]
-pub fn entry(vector: Vector) -> &'static str {
+pub fn threads(kernel: [u64; 2], events: [u64; 2], attached: &dyn Fn(&str) -> bool) -> Vec<Compared> {
+    let sees_faults = attached("page_fault_user") && attached("page_fault_kernel");
+    [("switches", true), ("page faults", sees_faults)]
+        .into_iter()
+        .zip(kernel.into_iter().zip(events))
+        .map(|((name, is_seen), (kernel, events))| Compared {
+            name: name.to_owned(),
+            kernel,
+            events: is_seen.then_some(events),
+        })
+        .collect()
+}
+
+/// Returns whether both tracepoints of a context report: without the end, it has no length, and explains nothing.
+fn has_both(name: &str, attached: &dyn Fn(&str) -> bool) -> bool {
+    ["entry", "exit"].iter().all(|edge| attached(&format!("{name}_{edge}")))
+}
+
+/// Returns the beginning of the names of an interrupt vector's tracepoints: `_entry` and `_exit` follow.
+fn tracepoints(vector: Vector) -> &'static str {
     match vector {
-        Vector::LocalTimer => "local_timer_entry",
-        Vector::Reschedule => "reschedule_entry",
-        Vector::CallFunction => "call_function_entry",
-        Vector::CallFunctionSingle => "call_function_single_entry",
-        Vector::IrqWork => "irq_work_entry",
-        Vector::PlatformIpi => "x86_platform_ipi_entry",
-        Vector::Spurious => "spurious_apic_entry",
-        Vector::Error => "error_apic_entry",
-        Vector::Thermal => "thermal_apic_entry",
-        Vector::Threshold => "threshold_apic_entry",
-        Vector::DeferredError => "deferred_error_apic_entry",
+        Vector::LocalTimer => "local_timer",
+        Vector::Reschedule => "reschedule",
+        Vector::CallFunction => "call_function",
+        Vector::CallFunctionSingle => "call_function_single",
+        Vector::IrqWork => "irq_work",
+        Vector::PlatformIpi => "x86_platform_ipi",
+        Vector::Spurious => "spurious_apic",
+        Vector::Error => "error_apic",
+        Vector::Thermal => "thermal_apic",
+        Vector::Threshold => "threshold_apic",
+        Vector::DeferredError => "deferred_error_apic",
     }
 }
 
@@ -172,11 +193,27 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_not_seen() {
+        // Without the end of a context, its events explain no detour, although their number is right.
         let timer = count::VECTORS + Vector::LocalTimer as usize;
-        let rows = interrupts(&[counter("LOC", 250)], &events(&[(timer, 0)]), &|name| name != "local_timer_entry");
-        assert_eq!(not_seen(&rows), ["250 × LOC"]);
-        let rows = softirqs(&[counter("HI", 0), counter("TIMER", 9)], &events(&[]), &|name| name != "softirq_entry");
-        assert_eq!(not_seen(&rows), ["9 × TIMER"]);
+        for (out, n) in [("local_timer_entry", 0), ("local_timer_exit", 250)] {
+            let rows = interrupts(&[counter("LOC", 250)], &events(&[(timer, n)]), &|name| name != out);
+            assert_eq!(not_seen(&rows), ["250 × LOC"], "{out}");
+        }
+        for (out, n) in [("softirq_entry", 0), ("softirq_exit", 9)] {
+            let of = events(&[(count::SOFTIRQS + 1, n)]);
+            let rows = softirqs(&[counter("HI", 0), counter("TIMER", 9)], &of, &|name| name != out);
+            assert_eq!(not_seen(&rows), ["9 × TIMER"], "{out}");
+        }
+        let device = events(&[(count::IRQS + 36, 5)]);
+        assert_eq!(not_seen(&interrupts(&[counter("36", 5)], &device, &|name| name != "irq_handler_exit")), ["5 × 36"]);
+    }
+
+    #[test]
+    fn switches_and_page_faults_of_the_threads_are_compared() {
+        let rows = |out: &str, faults| not_seen(&threads([10, 50], [10, faults], &|name| name != out));
+        assert_eq!(rows("", 50), [""; 0]);
+        assert_eq!(rows("", 40), ["10 × page faults"]);
+        assert_eq!(rows("page_fault_user", 0), ["50 × page faults"]);
     }
 
     #[test]

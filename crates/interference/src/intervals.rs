@@ -27,6 +27,16 @@ pub struct Interference {
 impl Interference {
     /// Takes the next event, and returns the intervals that end with it.
     pub fn push(&mut self, event: &Event, named: Option<&Named>) -> Vec<Interval> {
+        if event.edge & edge::AFTER_LOSS == 0 {
+            return self.next(event, named);
+        }
+        // What has begun on this CPU may have ended, and who waited may have run.
+        self.contexts.remove(&event.cpu);
+        self.waits.forget(event.cpu);
+        self.next(&Event { edge: event.edge & !edge::AFTER_LOSS, ..*event }, named)
+    }
+
+    fn next(&mut self, event: &Event, named: Option<&Named>) -> Vec<Interval> {
         match event.kind {
             _ if is_context(event) => self.context(event).into_iter().collect(),
             kind::NMI => {
@@ -336,6 +346,35 @@ mod tests {
         ];
         let first = Cause::Thread { tid: 5, comm: "first".into() };
         assert_eq!(taken(&events), [(first.clone(), 10, 16, 6), (first, 30, 33, 3)]);
+    }
+
+    /// The end of a tick, the next tick's begin, and a thread's return were lost: neither a long tick nor a long wait comes of it.
+    #[test]
+    fn what_was_under_way_at_a_loss_is_forgotten() {
+        let after = |event: Event| Event { edge: event.edge | edge::AFTER_LOSS, ..event };
+        let out = switch::OUT_FOLLOWED | switch::OUT_RUNNABLE;
+        let (come, named_come) = switched(9_000, CPU, 5, named(6, "second"), 0);
+        let events = [
+            plain(begin(10, kind::VECTOR, TIMER)),
+            plain(after(end(4_000_010, kind::VECTOR, TIMER))),
+            plain(begin(8_000_000, kind::VECTOR, TIMER)),
+            plain(end(8_000_007, kind::VECTOR, TIMER)),
+        ];
+        assert_eq!(taken(&events), [(Cause::Vector(Vector::LocalTimer), 8_000_000, 8_000_007, 7)]);
+        let events = [switched(10, CPU, TID.into(), named(5, "first"), out), (after(come), named_come)];
+        assert_eq!(taken(&events), []);
+    }
+
+    /// The thread has come back without an event. What ran before is not known, but it is not the thread itself.
+    #[test]
+    fn a_thread_that_leaves_has_not_waited() {
+        let out = switch::OUT_FOLLOWED | switch::OUT_RUNNABLE;
+        let events = [
+            switched(10, CPU, TID.into(), named(5, "first"), out),
+            switched(500, CPU, TID.into(), named(6, "second"), out),
+            switched(510, CPU, 6, named(TID, "loop"), switch::IN_FOLLOWED),
+        ];
+        assert_eq!(taken(&events), [(Cause::Thread { tid: 6, comm: "second".into() }, 500, 510, 10)]);
     }
 
     #[test]

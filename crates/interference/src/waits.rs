@@ -50,6 +50,10 @@ impl Waits {
         {
             self.cpus.insert(cpu, Running { tid: out, work: None });
         }
+        // A thread that leaves a CPU has run, even if no event told that it came.
+        if let Some(out) = out {
+            self.waiting.remove(&out);
+        }
         let mut charged = self.charge(cpu, t_ns);
         // The thread that comes may have waited for another CPU, if the kernel moved it without an event.
         if let Some(waiting) = self.waiting.remove(&into.0)
@@ -85,12 +89,19 @@ impl Waits {
         vec![(tid, since_ns, t_ns, self.cause(from))]
     }
 
+    /// Events on `cpu` were lost: forgets what ran there, and who waited for it.
+    pub(crate) fn forget(&mut self, cpu: u16) {
+        self.cpus.remove(&cpu);
+        self.waiting.retain(|_, waiting| waiting.cpu != cpu);
+    }
+
     /// Charges all threads that wait for `cpu`, up to now.
     fn charge(&mut self, cpu: u16, t_ns: u64) -> Vec<Charged> {
         let cause = self.cause(cpu);
         let of_cpu = self.waiting.iter_mut().filter(|(_, waiting)| waiting.cpu == cpu);
         let charged = of_cpu.map(|(tid, waiting)| {
-            let since_ns = std::mem::replace(&mut waiting.since_ns, t_ns);
+            let since_ns = waiting.since_ns;
+            waiting.since_ns = t_ns.max(since_ns);
             (*tid, since_ns, t_ns, cause.clone())
         });
         let mut charged: Vec<Charged> = charged.filter(|(_, since_ns, until_ns, _)| until_ns > since_ns).collect();

@@ -18,8 +18,9 @@ const SHORT_NS: u64 = 500_000;
 /// All counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    interrupts: Vec<Row>,
-    softirqs: Vec<Row>,
+    /// Rows of /proc/interrupts; `None` if it cannot be read. Some container engines hide it.
+    interrupts: Option<Vec<Row>>,
+    softirqs: Option<Vec<Row>>,
     /// Time that the hypervisor gave to others, ns, by CPU.
     steal_ns: BTreeMap<u32, u64>,
     /// Switches and page faults of each measuring thread.
@@ -40,10 +41,10 @@ pub struct Thread {
 /// How much the counters of one CPU have grown.
 #[derive(Clone, Debug, Default)]
 pub struct Growth {
-    /// Rows of /proc/interrupts.
-    pub interrupts: Vec<Counter>,
-    /// Rows of /proc/softirqs.
-    pub softirqs: Vec<Counter>,
+    /// Rows of /proc/interrupts; `None` if it does not tell about this CPU.
+    pub interrupts: Option<Vec<Counter>>,
+    /// Rows of /proc/softirqs; `None` if it does not tell about this CPU.
+    pub softirqs: Option<Vec<Counter>>,
     /// The counts of the BPF programs; empty without them.
     pub from_events: Vec<u64>,
     /// Time that the hypervisor gave to others, ns.
@@ -57,7 +58,7 @@ impl Reading {
     /// shortest time counts.
     ///
     /// # Errors
-    /// When a file of /proc cannot be read, or the counters of the BPF programs cannot.
+    /// When a thread's counters cannot be read, or those of the BPF programs cannot.
     pub fn now(tids: &[u32], mut from_events: impl FnMut() -> Result<Option<Counts>, WatchError>) -> Result<Reading> {
         let mut best: Option<(u64, Reading)> = None;
         for _ in 0..TRIES {
@@ -87,8 +88,8 @@ impl Reading {
             })
         };
         Ok(Reading {
-            interrupts: interrupts(&root)?,
-            softirqs: softirqs(&root)?,
+            interrupts: interrupts(&root).ok(),
+            softirqs: softirqs(&root).ok(),
             threads: tids.iter().map(thread).collect::<Result<_, Error>>()?,
             steal_ns: busy::times(&root)?.into_iter().map(|(cpu, times)| (cpu, times.steal_ns)).collect(),
             from_events,
@@ -102,8 +103,8 @@ impl Reading {
         let (now, then) = (of(&self.from_events).unwrap_or_default(), of(&before.from_events).unwrap_or_default());
         let steal = |reading: &Reading| reading.steal_ns.get(&cpu).copied().unwrap_or(0);
         Growth {
-            interrupts: growths(&self.interrupts, &before.interrupts, cpu),
-            softirqs: growths(&self.softirqs, &before.softirqs, cpu),
+            interrupts: growths(self.interrupts.as_deref(), before.interrupts.as_deref(), cpu),
+            softirqs: growths(self.softirqs.as_deref(), before.softirqs.as_deref(), cpu),
             from_events: now.iter().zip(&then).map(|(now, then)| now.wrapping_sub(*then)).collect(),
             steal_ns: steal(self).saturating_sub(steal(before)),
         }
@@ -121,12 +122,34 @@ impl Reading {
     }
 }
 
-fn growths(now: &[Row], before: &[Row], cpu: u32) -> Vec<Counter> {
+/// Returns how much the rows have grown that have a number for a CPU; `None` if no row has one.
+fn growths(now: Option<&[Row]>, before: Option<&[Row]>, cpu: u32) -> Option<Vec<Counter>> {
+    let (now, before) = (now?, before?);
     let earlier: BTreeMap<&str, u64> =
         before.iter().filter_map(|row| Some((row.name.as_str(), *row.counts.get(&cpu)?))).collect();
     let grown = |row: &Row| {
         let count = row.counts.get(&cpu)?.saturating_sub(earlier.get(row.name.as_str()).copied().unwrap_or(0));
         Some(Counter { name: row.name.clone(), count, handlers: row.devices().len() as u64 })
     };
-    now.iter().filter_map(grown).collect()
+    let grown: Vec<Counter> = now.iter().filter_map(grown).collect();
+    (!grown.is_empty()).then_some(grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, counts: &[(u32, u64)]) -> Row {
+        Row { name: name.to_owned(), counts: counts.iter().copied().collect(), rest: String::new() }
+    }
+
+    #[test]
+    fn rows_without_a_number_for_the_cpu_tell_nothing_about_it() {
+        let (before, now) = ([row("LOC", &[(0, 5), (1, 7)])], [row("LOC", &[(0, 9)]), row("XYZ", &[(0, 2)])]);
+        let of = |cpu| growths(Some(&now), Some(&before), cpu);
+        let counts: Vec<(String, u64)> = of(0).unwrap().into_iter().map(|row| (row.name, row.count)).collect();
+        assert_eq!(counts, [("LOC".to_owned(), 4), ("XYZ".to_owned(), 2)]);
+        assert_eq!(of(1), None, "it went offline");
+        assert_eq!(growths(None, Some(&before), 0), None);
+    }
 }

@@ -24,10 +24,10 @@ pub struct OfCpu {
     pub findings: Vec<Finding>,
     /// What the loop saw, in ticks.
     pub series: Series,
-    /// The audit of the CPU's counters.
-    pub interrupts: Vec<Compared>,
-    /// The audit of the CPU's softirqs.
-    pub softirqs: Vec<Compared>,
+    /// The audit of the CPU's counters, and of what happened to all measuring threads.
+    pub audit: Vec<Compared>,
+    /// Files of /proc that do not tell about this CPU, so that the events cannot be compared with them.
+    pub silent: Vec<&'static str>,
     /// Time that the hypervisor gave to others, by the kernel's clock, ns.
     pub steal_ns: u64,
 }
@@ -79,6 +79,10 @@ pub fn join(collected: Collected<'_>) -> Found {
     let mut account = Account::new(begin_ns, end_ns);
     intervals.iter().for_each(|interval| account.take(interval));
     let attached = |name: &str| causes && !without.iter().any(|out| out == name);
+    let threads = causes.then(|| (kernels(before, after), from_events(before, after)));
+    let of_threads = threads.map_or_else(Vec::new, |(kernel, events)| {
+        audit::threads([kernel.switches, kernel.faults], [events.switches, events.faults], &attached)
+    });
     let of_cpu = |cpu: &u32, tid: &u32, series: Series, window_ns: (u64, u64)| {
         let detour = |gap: &arch::measuring::Gap| Detour {
             start_ns: clock.time_ns(gap.before),
@@ -94,14 +98,23 @@ pub fn join(collected: Collected<'_>) -> Found {
             findings: if causes { findings(&detours, &own) } else { Vec::new() },
             detours,
             series,
-            interrupts: audit::interrupts(&growth.interrupts, &growth.from_events, &attached),
-            softirqs: audit::softirqs(&growth.softirqs, &growth.from_events, &attached),
+            audit: {
+                let interrupts = growth.interrupts.as_deref().unwrap_or_default();
+                let softirqs = growth.softirqs.as_deref().unwrap_or_default();
+                let mut rows = audit::interrupts(interrupts, &growth.from_events, &attached);
+                rows.extend(audit::softirqs(softirqs, &growth.from_events, &attached));
+                rows.extend(of_threads.iter().cloned());
+                rows
+            },
+            silent: [("/proc/interrupts", &growth.interrupts), ("/proc/softirqs", &growth.softirqs)]
+                .into_iter()
+                .filter_map(|(file, rows)| rows.is_none().then_some(file))
+                .collect(),
             steal_ns: growth.steal_ns,
         }
     };
     let measured = cpus.iter().zip(tids).zip(series.into_iter().zip(windows));
     let found = measured.map(|((cpu, tid), (series, window_ns))| of_cpu(cpu, tid, series, window_ns)).collect();
-    let threads = causes.then(|| (kernels(before, after), from_events(before, after)));
     Found { cpus: found, causes: interference.causes().clone(), account, threads }
 }
 

@@ -123,7 +123,7 @@ impl OfProgram {
                 followed => followed,
             })?;
         }
-        self.followed.extend(members);
+        self.followed = members;
         Ok(())
     }
 }

@@ -81,6 +81,8 @@ pub mod edge {
     pub const POINT: u8 = 0;
     pub const BEGIN: u8 = 1;
     pub const END: u8 = 2;
+    /// A bit beside these: events on the CPU were lost just before this one.
+    pub const AFTER_LOSS: u8 = 0x80;
 }
 
 /// Bits of `edge` in events of page faults (`enum cox_fault`).
@@ -132,7 +134,7 @@ pub struct Event {
     pub cpu: u16,
     /// The kind of event, one of [`kind`].
     pub kind: u8,
-    /// Begin, end or point, one of [`edge`]. For page faults, bits of [`fault`].
+    /// Begin, end or point, one of [`edge`]; for page faults, bits of [`fault`]. Beside these, [`edge::AFTER_LOSS`].
     pub edge: u8,
 }
 

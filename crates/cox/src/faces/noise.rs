@@ -156,7 +156,7 @@ impl Cpu<'_> {
     fn document(&self) -> doc::Cpu {
         let (cpu, clock) = (self.cpu, &self.measured.clock);
         let series = &cpu.series;
-        let check = check(cpu.interrupts.iter().chain(&cpu.softirqs));
+        let check = check(&cpu.audit, &cpu.silent);
         // A detour without an event is outside this kernel only if the kernel's counters agree with the events.
         let no_event = if self.is_complete && check.is_complete() { self.outside } else { self.outside + 1 };
         let has_work = !matches!(self.measured.plan.measuring, Loop::Detour);
@@ -264,11 +264,12 @@ impl Cpu<'_> {
     }
 }
 
-fn check<'c>(compared: impl Iterator<Item = &'c Compared>) -> doc::Check {
-    let rows: Vec<Compared> = compared.cloned().collect();
+fn check(rows: &[Compared], silent: &[&str]) -> doc::Check {
+    let mut not_seen = interference::audit::not_seen(rows);
+    not_seen.extend(silent.iter().map(|file| format!("what {file} does not tell here")));
     doc::Check {
         agreeing: rows.iter().filter(|row| row.agrees()).count() as u64,
-        not_seen: interference::audit::not_seen(&rows),
-        rows: rows.into_iter().map(|row| (row.name, row.kernel, row.events)).collect(),
+        not_seen,
+        rows: rows.iter().map(|row| (row.name.clone(), row.kernel, row.events)).collect(),
     }
 }

@@ -51,6 +51,7 @@ enum cox_noise_kind {
 };
 
 enum cox_edge { COX_POINT, COX_BEGIN, COX_END };
+#define COX_AFTER_LOSS 0x80 /* a bit of `edge`: events on this CPU were lost just before this one */
 enum cox_fault { COX_FAULT_USER = 1, COX_FAULT_KERNEL, COX_FAULT_MAJOR = 4 };
 
 #define COX_SWITCH_OUT_UNKNOWN 0xffffffffull /* `a`: it is not known which thread left */
@@ -65,7 +66,7 @@ struct cox_noise_event {
 	__u32 tid; /* the followed thread that runs on `cpu`, where not said otherwise */
 	__u16 cpu;
 	__u8 kind; /* enum cox_noise_kind */
-	__u8 edge; /* enum cox_edge */
+	__u8 edge; /* enum cox_edge, and COX_AFTER_LOSS */
 };
 
 struct cox_noise_named {

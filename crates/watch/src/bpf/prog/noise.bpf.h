@@ -150,6 +150,8 @@ int BPF_PROG(on_ipi_send_cpumask, struct cpumask *mask, unsigned long place, voi
 	for (u32 i = 0; i < COX_MASK_WORDS && i < noise_mask_words; i++) {
 		u64 word = 0;
 
+		if (!noise_busy[i])
+			continue;
 		bpf_probe_read_kernel(&word, sizeof(word), &((u64 *)mask)[i]);
 		word &= noise_busy[i];
 		if (word)
@@ -182,15 +184,16 @@ int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
 COX_INLINE int noise_fault_begins(u32 counter, u8 which)
 {
 	struct cox_noise *noise;
+	u64 t = bpf_ktime_get_ns();
 
-	if (!noise_runs_here(noise_here()))
+	if (!noise_runs_here(noise_here(), t))
 		return 0;
 	noise = noise_in(thread_of(bpf_get_current_task_btf()));
 	if (!noise)
 		return 0;
 	noise_count(counter);
 	noise->faults++;
-	noise->fault_ns = bpf_ktime_get_ns();
+	noise->fault_ns = t;
 	noise->fault = which;
 	return 0;
 }
@@ -252,7 +255,7 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 	}
 	if (left) {
 		if (!noise_on(cpu)->runs)
-			noise_arrived(cpu);
+			noise_arrived(cpu, t);
 		noise_count(COX_COUNT_SWITCHES_OUT);
 		flags = COX_SWITCH_OUT_FOLLOWED;
 		if ((preempt || state == 0) && !(state & TASK_DEAD)) {

@@ -39,6 +39,7 @@ struct {
 struct noise_cpu {
 	u32 runs;    /* the followed thread that runs there; 0: none. Only the CPU itself writes it. */
 	u32 waiting; /* how many preempted followed threads wait there */
+	u32 losing;  /* the last event of this CPU was lost, and no event has said so */
 } __attribute__((aligned(64)));
 
 struct noise_cpu noise_cpus[COX_MAX_CPUS];
@@ -73,22 +74,43 @@ COX_INLINE void noise_count(u32 index)
 		counts->n[index & (COX_NOISE_COUNTS - 1)] += 1;
 }
 
-COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u64 b)
+/* Reserves room for an event. If there is none, the event is lost, and the next one on this CPU says so. */
+COX_INLINE void *noise_reserve(u64 bytes)
 {
 	void *ring = noise_ring();
-	struct cox_noise_event *e = ring ? bpf_ringbuf_reserve(ring, sizeof(*e), 0) : NULL;
+	void *e = ring ? bpf_ringbuf_reserve(ring, bytes, 0) : NULL;
 
 	if (!e) {
 		__sync_fetch_and_add(&noise_lost, 1);
-		return;
+		noise_on(noise_here())->losing = 1;
 	}
+	return e;
+}
+
+/* Returns the bit for an event on this CPU that is the first one after a loss. */
+COX_INLINE u8 noise_after_loss(void)
+{
+	struct noise_cpu *here = noise_on(noise_here());
+
+	if (!here->losing)
+		return 0;
+	here->losing = 0;
+	return COX_AFTER_LOSS;
+}
+
+COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u64 b)
+{
+	struct cox_noise_event *e = noise_reserve(sizeof(*e));
+
+	if (!e)
+		return;
 	e->t_ns = t;
 	e->a = a;
 	e->b = b;
 	e->tid = tid;
 	e->cpu = cpu;
 	e->kind = kind;
-	e->edge = edge;
+	e->edge = edge | noise_after_loss();
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
@@ -96,20 +118,18 @@ COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u6
 COX_INLINE void noise_write_named(u64 t, u8 kind, u32 cpu, struct task_struct *p, u64 a, u64 b, s32 call)
 {
 	u32 tid = tid_of(p), tgid = tgid_of(p);
-	void *ring = noise_ring();
-	struct cox_noise_named *e = ring ? bpf_ringbuf_reserve(ring, sizeof(*e), 0) : NULL;
+	struct cox_noise_named *e = noise_reserve(sizeof(*e));
 
-	if (!e) {
-		__sync_fetch_and_add(&noise_lost, 1);
+	if (!e)
 		return;
-	}
 	e->event.t_ns = t;
 	e->event.a = a;
 	e->event.b = b;
 	e->event.tid = tid;
 	e->event.cpu = cpu;
 	e->event.kind = kind;
-	e->event.edge = COX_POINT;
+	/* A sender's event is about another CPU. */
+	e->event.edge = kind == COX_NOISE_SWITCH ? COX_POINT | noise_after_loss() : COX_POINT;
 	copy_name(e->comm, p);
 	e->tgid = tgid;
 	e->call = call;
@@ -145,10 +165,10 @@ COX_INLINE void noise_waits_no_more(struct cox_noise *noise)
 }
 
 /*
- * The followed thread `p` runs on this CPU, and no event has told its arrival: it was enrolled while it ran, or the kernel did not trace the switch
- * (clocks.bpf.h has the same case). Writes the switch with the time that the scheduler keeps.
+ * A followed thread runs on this CPU, and no event has told its arrival: it was enrolled while it ran, or the kernel did not trace the switch
+ * (clocks.bpf.h has the same case). Writes the switch with the time of the event that shows it, because nothing is known of the time before.
  */
-static __attribute__((noinline)) int noise_arrived(u32 cpu)
+static __attribute__((noinline)) int noise_arrived(u32 cpu, u64 t)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct cox_noise *noise = noise_in(thread_of(p));
@@ -157,16 +177,16 @@ static __attribute__((noinline)) int noise_arrived(u32 cpu)
 		return 0;
 	cpu &= COX_MAX_CPUS - 1;
 	noise_now_runs(cpu, tid_of(p));
-	noise_write_named(p->sched_info.last_arrival, COX_NOISE_SWITCH, cpu, p, COX_SWITCH_OUT_UNKNOWN, COX_SWITCH_IN_FOLLOWED, -1);
+	noise_write_named(t, COX_NOISE_SWITCH, cpu, p, COX_SWITCH_OUT_UNKNOWN, COX_SWITCH_IN_FOLLOWED, -1);
 	noise_waits_no_more(noise);
 	return 0;
 }
 
-/* Returns the followed thread that runs on this CPU; 0: none. */
-COX_INLINE u32 noise_runs_here(u32 cpu)
+/* Returns the followed thread that runs on this CPU at time `t`; 0: none. */
+COX_INLINE u32 noise_runs_here(u32 cpu, u64 t)
 {
 	if (!noise_on(cpu)->runs && has_storage(bpf_get_current_task_btf()))
-		noise_arrived(cpu);
+		noise_arrived(cpu, t);
 	return noise_on(cpu)->runs;
 }
 
@@ -175,7 +195,7 @@ COX_INLINE int noise_context(u8 kind, u8 edge, u64 a, u64 b)
 {
 	u64 t = bpf_ktime_get_ns();
 	u32 cpu = noise_here();
-	u32 tid = noise_runs_here(cpu);
+	u32 tid = noise_runs_here(cpu, t);
 
 	if (tid)
 		noise_write(t, kind, edge, cpu, tid, a, b);
