@@ -69,6 +69,8 @@ fn faults_of_named_threads_are_measured_one_by_one() {
         (tid(), followed)
     });
     let touched = touch_pages();
+    // The last events do not wait for those of other CPUs any longer.
+    noise.end();
     let events = noise.drain().unwrap();
     let faults =
         |tid: u32| events.iter().filter(|(event, _)| event.kind == kind::FAULT && event.tid == tid).count() as u64;
