@@ -16,9 +16,9 @@ mod merge;
 mod record;
 mod rings;
 
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::{Link, MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 use perf_event_open_sys::bindings::{PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN};
 
 pub use crate::bpf::Noise as Settings;
@@ -94,7 +94,8 @@ pub trait NoiseEvents {
 /// The programs that report what interrupts threads. Dropping this value detaches and frees them.
 pub struct Interruptions {
     // Field order is drop order: links and readers before the programs and maps they belong to.
-    faults: Vec<Link>,
+    /// The kernel's counts of page faults, with the programs that run when they are raised.
+    faults: Vec<OwnedFd>,
     measures: Faults,
     rings: Rings,
     is_over: bool,
@@ -189,14 +190,15 @@ impl Drop for Interruptions {
 }
 
 /// Attaches the programs that run when the kernel has handled a page fault of a thread, or on a CPU. The kernel counts faults for perf at that
-/// moment.
+/// moment. A program stays attached as long as its descriptor is open. (A BPF link would take a second descriptor for each, and large machines have
+/// hundreds of CPUs.)
 fn ends_of_faults(
     programs: &Programs,
     period: u64,
     tid: Option<u32>,
     cpu: Option<u32>,
-) -> Result<Vec<Link>, WatchError> {
-    let mut links = Vec::new();
+) -> Result<Vec<OwnedFd>, WatchError> {
+    let mut counters = Vec::new();
     for (name, counter) in
         [("on_minor_fault", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("on_major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
     {
@@ -205,12 +207,10 @@ fn ends_of_faults(
             (Some(tid), _) => format!("counting the page faults of thread {tid}"),
             (None, cpu) => format!("counting the page faults of CPU {}", cpu.unwrap_or_default()),
         };
-        let event = event::open(event::every(period, counter), tid, cpu)
-            .map_err(|source| WatchError::system(what(), source))?;
-        let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| system(&what(), e))?;
-        // From here on the link owns the descriptor.
-        let _ = event.into_raw_fd();
-        links.push(link);
+        let event = event::open(event::every(period, counter), tid, cpu);
+        let event = event.map_err(|source| WatchError::system(what(), source))?;
+        event::run(event.as_fd(), program.as_fd()).map_err(|source| WatchError::system(what(), source))?;
+        counters.push(event);
     }
-    Ok(links)
+    Ok(counters)
 }

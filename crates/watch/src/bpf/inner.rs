@@ -1,6 +1,6 @@
 //! Maps that are elements of an array of maps: user space makes them and gives them to the programs.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 
@@ -20,7 +20,7 @@ pub(crate) fn made(
     MapHandle::create(kind, Some(name), sizes[0], sizes[1], entries, &options)
 }
 
-/// Puts maps into an array of maps in one call, each at its index. The kernel waits for an RCU grace period.
+/// Puts maps into an array of maps, each at its index. The kernel waits for an RCU grace period. Before Linux 5.19 it takes one map at a time.
 pub(crate) fn put<M: AsFd>(array: &MapHandle, maps: impl IntoIterator<Item = (u32, M)>) -> libbpf_rs::Result<()> {
     let (mut keys, mut values, mut count) = (Vec::new(), Vec::new(), 0);
     for (index, map) in maps {
@@ -28,5 +28,9 @@ pub(crate) fn put<M: AsFd>(array: &MapHandle, maps: impl IntoIterator<Item = (u3
         values.extend(map.as_fd().as_raw_fd().to_ne_bytes());
         count += 1;
     }
-    array.update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
+    if array.update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY).is_ok() {
+        return Ok(());
+    }
+    let mut each = keys.chunks_exact(size_of::<u32>()).zip(values.chunks_exact(size_of::<RawFd>()));
+    each.try_for_each(|(index, map)| array.update(index, map, MapFlags::ANY))
 }

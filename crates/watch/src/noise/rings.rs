@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{AsRawLibbpf, MapHandle, MapType, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use super::merge::{Merge, Reader};
 use super::record::{Interruption, parse};
@@ -18,7 +18,8 @@ const LEAST_BYTES: u32 = 4096;
 const MAKING: &str = "making the rings for noise events";
 
 pub(super) struct Rings {
-    rings: Vec<RingBuffer<'static>>,
+    /// All rings. One reader for all takes one descriptor; one for each CPU would take hundreds.
+    rings: RingBuffer<'static>,
     /// What the last read has found.
     read: Rc<RefCell<Vec<(u64, Interruption)>>>,
     merge: Merge<Interruption>,
@@ -32,22 +33,22 @@ impl Rings {
         let each = bytes_of_each(bytes, cpus.len());
         let rings = MapHandle::try_from(&programs.map("noise_rings")?).map_err(|e| system(MAKING, e))?;
         let read = Rc::new(RefCell::new(Vec::new()));
-        let mut readers = Vec::with_capacity(cpus.len());
-        let mut made = Vec::with_capacity(cpus.len());
-        for _ in &cpus {
-            let ring = inner::made("cox_noise", MapType::RingBuf, [0, 0], each, 0).map_err(|e| system(MAKING, e))?;
-            readers.push(reader(&ring, &read).map_err(|e| system("mapping the events", e))?);
-            made.push(ring);
-        }
+        let made = cpus.iter().map(|_| inner::made("cox_noise", MapType::RingBuf, [0, 0], each, 0));
+        let made: Vec<MapHandle> = made.collect::<libbpf_rs::Result<_>>().map_err(|e| system(MAKING, e))?;
+        let reader = reader(&made, &read).map_err(|e| system("mapping the events", e))?;
         inner::put(&rings, cpus.into_iter().zip(&made)).map_err(|e| system(MAKING, e))?;
-        Ok(Rings { merge: Merge::new(readers.len()), rings: readers, read })
+        Ok(Rings { merge: Merge::new(made.len()), rings: reader, read })
     }
 
     /// Returns the oldest events, some `most` of them. `is_over`: the programs write no more.
     pub(super) fn take(&mut self, most: usize, is_over: bool) -> Result<Vec<Interruption>, WatchError> {
         let (rings, read) = (&self.rings, &self.read);
         let read = |ring: usize, most: usize| {
-            let taken = rings[ring].consume_raw_n(most);
+            // SAFETY: `rings` lives as long as self; libbpf returns null for a number that no ring has, and the numbers are those of the rings.
+            let taken = unsafe {
+                let ring = libbpf_sys::ring_buffer__ring(rings.as_libbpf_object().as_ptr(), ring as _);
+                if ring.is_null() { -libc::ENOENT } else { libbpf_sys::ring__consume_n(ring, most as _) }
+            };
             if taken < 0 {
                 return Err(WatchError::system("reading the events", io::Error::from_raw_os_error(-taken)));
             }
@@ -58,14 +59,16 @@ impl Rings {
     }
 }
 
-/// Returns a reader that puts the events of a ring into `to`.
-fn reader(ring: &MapHandle, to: &Rc<RefCell<Vec<(u64, Interruption)>>>) -> libbpf_rs::Result<RingBuffer<'static>> {
-    let to = Rc::clone(to);
+/// Returns a reader that puts the events of the rings into `to`. The rings stay mapped when their descriptors are closed.
+fn reader(rings: &[MapHandle], to: &Rc<RefCell<Vec<(u64, Interruption)>>>) -> libbpf_rs::Result<RingBuffer<'static>> {
     let mut builder = RingBufferBuilder::new();
-    builder.add(ring, move |bytes| {
-        to.borrow_mut().extend(parse(bytes).map(|event| (event.0.t_ns, event)));
-        0
-    })?;
+    for ring in rings {
+        let to = Rc::clone(to);
+        builder.add(ring, move |bytes| {
+            to.borrow_mut().extend(parse(bytes).map(|event| (event.0.t_ns, event)));
+            0
+        })?;
+    }
     builder.build()
 }
 

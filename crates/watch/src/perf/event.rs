@@ -95,6 +95,14 @@ pub(super) fn redirect(event: &OwnedFd, owner: BorrowedFd<'_>) -> io::Result<()>
     checked(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd()) })
 }
 
+/// Runs a BPF program each time that the event counts to its period.
+pub(crate) fn run(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are open; the kernel keeps its own reference to the program.
+    checked(unsafe { ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as _) })?;
+    // SAFETY: `event` is an open perf event; the argument 0 means this event only, not its group.
+    checked(unsafe { ioctls::ENABLE(event.as_raw_fd(), 0) })
+}
+
 /// Stops an event and all events that other threads inherited from it.
 pub(super) fn stop(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: `event` is an open perf event; the argument 0 means this event only, not its group.
