@@ -54,7 +54,8 @@ pub fn agreement(field: &Field<'_>) -> Result<Findings> {
             let (a, b) = (counted(&loops) as f64, counted(&runs) as f64);
             let errors = (a - b).abs() / (a + b).sqrt().max(1.0);
             if a + b >= 10.0 {
-                found.line(format!("{name}: {a} and {b} times ({errors:.1} Poisson errors)"));
+                found
+                    .require(errors <= 3.0, format!("{name}: {a} and {b} times ({errors:.1} Poisson errors, limit 3)"));
             }
         }
     }
