@@ -39,6 +39,8 @@ const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
 
 /// Memory of a session with noise events, MiB, without its ring and its counters: programs, and a table for the threads to follow.
 const NOISE_MIB: u32 = 8;
+/// A CPU's ring besides the share of the events, bytes: the kernel's own pages of it, and the page that it has at least.
+const RING_BESIDE_BYTES: u64 = 4 * 4096;
 /// On every CPU, the time of one page fault in this many is measured, or of fewer: measuring slows page faults of other users too.
 pub const LEAST_FAULT_PERIOD: u32 = 11;
 
@@ -115,10 +117,10 @@ fn observation_mib(settings: &Settings) -> u32 {
     OTHER_MIB + (rings + histograms).div_ceil(1 << 20) as u32
 }
 
-/// Returns the memory of a session with noise events, MiB. Each CPU has its own counters.
+/// Returns the memory of a session with noise events, MiB. Each CPU has its own counters, and a ring with pages of its own besides the events.
 fn noise_mib(settings: &watch::noise::Settings, cpus: u32) -> u32 {
-    let counters = u64::from(cpus) * wire::noise::count::ALL as u64 * 8;
-    NOISE_MIB + (u64::from(settings.ring_bytes) + counters).div_ceil(1 << 20) as u32
+    let of_cpus = u64::from(cpus) * (wire::noise::count::ALL as u64 * 8 + RING_BESIDE_BYTES);
+    NOISE_MIB + (u64::from(settings.ring_bytes) + of_cpus).div_ceil(1 << 20) as u32
 }
 
 /// Converts the caller's request for noise events to settings.
@@ -268,7 +270,7 @@ mod tests {
             (faults, settings.without.as_slice()),
             (Faults::OfNamedThreads, &["local_timer_entry".to_owned()][..])
         );
-        assert_eq!([noise_mib(&settings, 2), noise_mib(&settings, 1024)], [137, 152]);
+        assert_eq!([noise_mib(&settings, 2), noise_mib(&settings, 1024)], [137, 168]);
         for (period, measured) in [(0, 11), (1, 11), (11, 11), (100, 100)] {
             assert_eq!(noise_settings(&wanted(4096, Some(period))).unwrap().1, Faults::OneIn(measured));
         }

@@ -1,6 +1,6 @@
 //! What takes time from the threads of a program, as an engine of a session: no loop, only the kernel's events.
 //!
-//! The events are read and summed while the program runs, so the memory does not grow with time.
+//! The events are read and summed while the program runs, so the memory does not grow with their number, but with the number of threads and causes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

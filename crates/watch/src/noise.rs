@@ -17,6 +17,7 @@ mod record;
 mod rings;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapFlags};
 use perf_event_open_sys::bindings::{PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN};
@@ -178,6 +179,7 @@ impl NoiseEvents for Interruptions {
 
     fn end(&mut self) {
         self.faults.clear();
+        self.programs.interruptions_over().store(true, Ordering::Relaxed);
         self.programs.detach(Part::Noise);
         self.is_over = true;
     }

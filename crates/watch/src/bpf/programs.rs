@@ -294,6 +294,12 @@ impl Programs {
         function_in(std::str::from_utf8(&text).ok()?)
     }
 
+    /// Returns the flag that says that nobody reads noise events any longer.
+    pub(crate) fn interruptions_over(&self) -> &AtomicBool {
+        // SAFETY: `noise_over` is a byte in a mapping that lives as long as self; its only values are 0 and 1.
+        unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).noise_over).cast::<bool>()) }
+    }
+
     /// Returns the number of noise events that did not fit into the ring.
     pub(crate) fn lost_interruptions(&self) -> u64 {
         // SAFETY: `noise_lost` is an aligned word in a mapping that lives as long as self.

@@ -247,6 +247,8 @@ COX_INLINE void noise_switch(bool preempt, struct task_struct *prev, struct task
 	u32 state = prev->__state;
 	u64 flags = 0;
 
+	if (noise_over)
+		return;
 	noise_count(COX_COUNT_SWITCHES);
 	/* A thread that has become another user without an exec, by setuid(2), is followed no longer. */
 	if (left && owned && !is_owners(prev)) {
@@ -282,7 +284,7 @@ COX_INLINE void noise_migrate(struct task_struct *p, u32 to, struct cox_thread *
 	struct cox_noise *noise = noise_in(thread);
 
 	to &= COX_MAX_CPUS - 1;
-	if (!noise || !noise->waits_on)
+	if (noise_over || !noise || !noise->waits_on)
 		return;
 	__sync_fetch_and_add(&noise_on(noise->waits_on - 1)->waiting, -1);
 	__sync_fetch_and_add(&noise_on(to)->waiting, 1);

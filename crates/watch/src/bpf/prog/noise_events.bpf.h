@@ -45,6 +45,8 @@ struct noise_cpu {
 struct noise_cpu noise_cpus[COX_MAX_CPUS];
 /* The CPUs that run followed threads, for senders of interrupts to many CPUs. */
 u64 noise_busy[COX_MASK_WORDS];
+/* Nobody reads events any longer. Programs of other parts stay attached, and call this part's functions. */
+u8 noise_over;
 /* Events that did not fit into their rings. */
 u64 noise_lost;
 
