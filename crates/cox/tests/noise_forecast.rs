@@ -137,6 +137,31 @@ fn leaving_the_noisy_cpu_to_the_system_pays() {
     assert!(ran.text().contains("best: leave 1 CPU"), "{}", ran.text());
 }
 
+/// The table of causes is about the largest number of ranks, wherever it is in the list; threads of a name are one cause.
+#[test]
+fn ranks_are_in_order_and_threads_of_a_name_are_one_cause() {
+    let folder = TempDir::new().unwrap();
+    let file = recording(&folder, "a.json", 1, &[periodic(0, 0)]);
+    let mut noise = read(&file);
+    let names = ["thread cc1(71)", "thread cc1(72)"];
+    noise["causes"] =
+        names.map(|name| json!({"name": name, "class": "thread", "knob": null, "call_site": null})).into();
+    for (at, detour) in noise["cpus"][0]["detours"].as_array_mut().unwrap().iter_mut().enumerate() {
+        detour[2] = json!(at % 2);
+    }
+    fs::write(&file, noise.to_string()).unwrap();
+    let out = path(&folder, "out.json");
+    let ran = forecast(&[&file, "--ranks", "100000,2,100000", "--work", "1ms", "--json", &out]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let report = read(&out);
+    let ranks: Vec<&Value> = report["works"][0]["scales"].as_array().unwrap().iter().map(|of| &of["ranks"]).collect();
+    assert_eq!(ranks, [2, 100_000]);
+    assert!(ran.text().contains("without, at work 1.0 ms and 100,000 ranks"), "{}", ran.text());
+    let without = report["without"].as_array().unwrap();
+    assert_eq!((without.len(), &without[0]["cause"]), (1, &json!("thread cc1 (2 threads)")), "{without:?}");
+    assert_eq!((&without[0]["times"], &report["causes_left_out"]), (&json!(1000), &json!(0)));
+}
+
 /// `cox run --noise` on a program; returns the file of its report.
 fn noise_of(folder: &TempDir, library: &Path, program: &[&str]) -> String {
     let file = path(folder, "run.json");
@@ -211,11 +236,12 @@ fn what_cannot_be_answered_is_refused_in_one_line() {
         (&[good.as_str(), "--ranks", "0"][..], 2, "0 is not in"),
         (&[&good, "--ranks", "4", "--work", "0ms"], 125, "at least 1 ns"),
         (&[&good, "--ranks", "4", "--work", "20s"], 125, "longer than the recording"),
-        (&[&good, "--ranks", "4", "--ranks-per-node", "2"], 125, "the recording has 1 CPUs"),
+        (&[&good, "--ranks", "4", "--ranks-per-node", "2"], 125, "the recording has 1 CPU;"),
         (&[&backwards, "--ranks", "4"], 125, "line 3"),
         (&[&words, "--ranks", "4"], 125, "line 2"),
         (&[&other, "--ranks", "4"], 125, "not a recording"),
         (&["/no/such/file", "--ranks", "4"], 125, "cannot read"),
+        (&[&good, &good, "--ranks", "4", "--work", "1ms"], 2, "two recordings have 0 CPUs left"),
         (&[&good], 2, "--ranks"),
         (&[&good, "--ranks", "4", "--phases-of", "/no/such/file"], 125, "cannot read"),
         (&[&good, "--ranks", "4", "--phases-of", &other], 125, "has no phases"),

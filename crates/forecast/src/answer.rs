@@ -4,6 +4,8 @@
 //! A program that synchronises N nodes after a work W takes S(N, W) = 1 + E\[largest of N delays\] / (W + C) times as long
 //! as without noise, where C is the cost of a synchronisation.
 
+use std::cmp::Reverse;
+
 use random::Random;
 
 use crate::bound::Bound;
@@ -11,10 +13,14 @@ use crate::largest::{Estimate, Kind, Largest};
 use crate::nodes::{Instants, NodeLaw};
 use crate::observed;
 use crate::question::{Question, Unanswerable};
-use crate::recording::Recording;
+use crate::recording::{CauseTotal, Recording};
 use crate::replay::{Delays, replay};
 use crate::tail::Tail;
 use crate::timeline::Timeline;
+
+/// Number of causes for which a forecast is made: each takes as long as that of a work with all causes. The largest ones
+/// are chosen.
+pub const MOST_CAUSES: usize = 32;
 
 /// Causes that were seen less often say so: their share of a slowdown is not known.
 pub const SELDOM: u64 = 5;
@@ -34,12 +40,12 @@ pub struct Slowdown {
     pub at_least: f64,
 }
 
-impl Slowdown {
-    /// Returns the number by which slowdowns are compared: the estimate, or the bound if there is none.
-    #[must_use]
-    pub fn known(&self) -> f64 {
-        self.estimate.map_or(self.at_least, |estimate| estimate.value)
-    }
+/// Returns the numbers by which slowdowns are compared with each other: the estimates, or the bounds if an estimate is
+/// missing. An estimate is larger than a bound of the same slowdown, so a mixture of both has no order.
+fn comparable(slowdowns: &[Slowdown]) -> Vec<f64> {
+    let estimates = slowdowns.iter().map(|slowdown| slowdown.estimate.map(|estimate| estimate.value));
+    let bounds = || slowdowns.iter().map(|slowdown| slowdown.at_least).collect();
+    estimates.collect::<Option<Vec<f64>>>().unwrap_or_else(bounds)
 }
 
 /// The forecast for one work.
@@ -80,9 +86,11 @@ pub struct Forecast {
     pub worst: Vec<usize>,
     /// Index of the work for which causes are left out: the worst for the largest number of ranks.
     pub causes_at: usize,
-    /// For each cause that was seen, the forecast without it, from the smallest slowdown at the largest number of ranks
-    /// up: the first costs most.
+    /// For each of the [`MOST_CAUSES`] causes with the most time, the forecast without it, from the smallest slowdown at
+    /// the largest number of ranks up: the first costs most. If one of them lacks an estimate, the bounds are compared.
     pub without: Vec<Without>,
+    /// Number of causes that were seen, and for which there is no forecast, because others took more time.
+    pub causes_left_out: usize,
 }
 
 /// Answers a question about a recording.
@@ -97,23 +105,35 @@ pub fn forecast(recording: &Recording, question: &Question) -> Result<Forecast, 
     let node = Node::new(&timeline, question);
     let works: Vec<AtWork> = question.work_ns.iter().map(|work| node.at(*work, &mut delays)).collect();
     let worst_for = |scale: usize| {
-        let known = |at: usize| works[at].scales[scale].known();
-        (0..works.len()).max_by(|one, two| known(*one).total_cmp(&known(*two)).then(two.cmp(one))).unwrap_or(0)
+        let slowdowns: Vec<Slowdown> = works.iter().map(|at| at.scales[scale]).collect();
+        let by = comparable(&slowdowns);
+        (0..by.len()).max_by(|one, two| by[*one].total_cmp(&by[*two]).then(two.cmp(one))).unwrap_or(0)
     };
     let worst: Vec<usize> = (0..question.ranks.len()).map(worst_for).collect();
     let largest = (0..question.ranks.len()).max_by_key(|at| question.ranks[*at]).unwrap_or(0);
     let causes_at = worst[largest];
     let mut others = Timeline::default();
-    let without = |(cause, seen): (usize, u64)| {
+    let without = |(cause, seen): (usize, CauseTotal)| {
         let cause = cause as u16;
         timeline.without(cause, &mut others);
         let scales = Node::new(&others, question).at(question.work_ns[causes_at], &mut delays).scales;
-        Without { cause, times: seen, seldom: seen < SELDOM, scales }
+        Without { cause, times: seen.times, seldom: seen.times < SELDOM, scales }
     };
-    let seen = recording.times_seen(cpus).into_iter().enumerate().filter(|(_, seen)| *seen > 0);
-    let mut without: Vec<Without> = seen.map(without).collect();
-    without.sort_by(|one, two| one.scales[largest].known().total_cmp(&two.scales[largest].known()));
-    Ok(Forecast { works, worst, causes_at, without })
+    let mut seen: Vec<(usize, CauseTotal)> =
+        recording.totals(cpus).into_iter().enumerate().filter(|(_, seen)| seen.times > 0).collect();
+    seen.sort_by_key(|(_, seen)| Reverse(seen.sum_ns));
+    let causes_left_out = seen.len().saturating_sub(MOST_CAUSES);
+    seen.truncate(MOST_CAUSES);
+    let without = in_order(seen.into_iter().map(without).collect(), largest);
+    Ok(Forecast { works, worst, causes_at, without, causes_left_out })
+}
+
+/// Returns the forecasts without a cause, the one that costs most at a number of ranks first.
+fn in_order(without: Vec<Without>, scale: usize) -> Vec<Without> {
+    let slowdowns: Vec<Slowdown> = without.iter().map(|of| of.scales[scale]).collect();
+    let mut ordered: Vec<(f64, Without)> = comparable(&slowdowns).into_iter().zip(without).collect();
+    ordered.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+    ordered.into_iter().map(|(_, of)| of).collect()
 }
 
 /// A node's detours, for all works.
@@ -167,5 +187,35 @@ impl<'a> Node<'a> {
         };
         let scales = self.question.ranks.iter().map(|ranks| scale(*ranks)).collect();
         AtWork { work_ns, phases: law.alone().count(), tail_shape, scales, co_scheduled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slowdown with this estimate, and this bound.
+    fn slowdown(estimate: Option<f64>, at_least: f64) -> Slowdown {
+        let estimate = estimate.map(|value| Estimate { value, low: value, high: value });
+        Slowdown { ranks: 8, nodes: 8, kind: Kind::Measured, estimate, at_least }
+    }
+
+    fn order(slowdowns: &[Slowdown]) -> Vec<u16> {
+        let without = |(cause, slowdown): (usize, &Slowdown)| Without {
+            cause: cause as u16,
+            times: 9,
+            seldom: false,
+            scales: vec![*slowdown],
+        };
+        let without = slowdowns.iter().enumerate().map(without).collect();
+        in_order(without, 0).iter().map(|of| of.cause).collect()
+    }
+
+    /// Without the second cause, the slowdown may be 5 or 50. A bound of 1.4 does not say that it costs most.
+    #[test]
+    fn estimates_are_not_compared_with_bounds() {
+        assert_eq!(order(&[slowdown(Some(3.0), 1.1), slowdown(Some(2.0), 1.3)]), [1, 0]);
+        assert_eq!(order(&[slowdown(Some(2.0), 1.1), slowdown(None, 1.4), slowdown(Some(1.2), 1.15)]), [0, 2, 1]);
+        assert_eq!(comparable(&[slowdown(Some(9.0), 1.2), slowdown(None, 1.4)]), [1.2, 1.4]);
     }
 }

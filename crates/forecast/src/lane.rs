@@ -60,7 +60,7 @@ impl Lane {
         (other.length, other.undisturbed) = (self.length, self.undisturbed + removed);
     }
 
-    /// Repasses the number of detours.
+    /// Returns the number of detours.
     pub(crate) fn len(&self) -> usize {
         self.marks.len() - 1
     }
@@ -69,7 +69,7 @@ impl Lane {
         self.marks[detour].free + self.marks[detour + 1].before
     }
 
-    /// Repasses the index of the first detour that ends after `at`.
+    /// Returns the index of the first detour that ends after `at`.
     pub(crate) fn next(&self, at: u64) -> usize {
         self.next_near((self.len() as f64 / self.length as f64 * at as f64) as usize, at)
     }
@@ -79,7 +79,7 @@ impl Lane {
         partition_near(self.len(), guess, |detour| self.end(detour) <= at)
     }
 
-    /// Repasses the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the recording.
+    /// Returns the delay of a phase with `work` of undisturbed time that begins at `at`, which must be in the recording.
     pub(crate) fn delay(&self, at: u64, work: u64) -> u64 {
         self.delay_from(self.next(at), at, work)
     }
@@ -97,7 +97,7 @@ impl Lane {
         passes * self.length + rest + self.before(0, rest) - at - work
     }
 
-    /// Repasses the time in detours before the CPU has had `free` undisturbed time, which it has not before the detour
+    /// Returns the time in detours before the CPU has had `free` undisturbed time, which it has not before the detour
     /// `from`. `from` is at most the number of detours.
     fn before(&self, from: usize, free: u64) -> u64 {
         // If detours are about as dense everywhere, the guess is near.
@@ -110,12 +110,12 @@ impl Lane {
         self.marks[partition_near(self.len(), guess, |detour| self.marks[detour].free < free)].before
     }
 
-    /// Repasses the time in detours.
+    /// Returns the time in detours.
     pub(crate) fn disturbed(&self) -> u64 {
         self.length - self.undisturbed
     }
 
-    /// Repasses the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
+    /// Returns the begin and length of the detour in which the time in detours reaches `sum`, and which part of it is
     /// reached.
     pub(crate) fn place(&self, sum: u64) -> (u64, u64, u64) {
         let at = self.marks.partition_point(|mark| mark.before <= sum) - 1;
@@ -123,20 +123,20 @@ impl Lane {
         (free + before, self.marks[at + 1].before - before, sum - before)
     }
 
-    /// Repasses the end of the detour that began before `at` and is in progress.
+    /// Returns the end of the detour that began before `at` and is in progress.
     pub(crate) fn in_progress(&self, at: u64) -> Option<u64> {
         let next = self.next(at);
         self.begins_before(next, at).then(|| self.end(next))
     }
 
-    /// Repasses true if the detour `next` exists and begins before `at`.
+    /// Returns true if the detour `next` exists and begins before `at`.
     pub(crate) fn begins_before(&self, next: usize, at: u64) -> bool {
         let Mark { free, before } = self.marks[next];
         free != u64::MAX && free + before < at
     }
 }
 
-/// Repasses the first of `len` indices for which `is_before` is false; for all larger ones it must be, too. The search
+/// Returns the first of `len` indices for which `is_before` is false; for all larger ones it must be, too. The search
 /// goes from a guess outwards in steps that double, so it costs little if the guess is near. A search by halves would
 /// read a new cache line in most of its steps, and long phases on many CPUs need hundreds of thousands of searches.
 fn partition_near(len: usize, guess: usize, is_before: impl Fn(usize) -> bool) -> usize {

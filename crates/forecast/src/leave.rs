@@ -42,8 +42,10 @@ pub struct Choice {
 pub enum Verdict {
     /// This number: the interval of its throughput is above all others.
     Leave(u32),
-    /// The intervals overlap, or an estimate is missing.
+    /// The intervals overlap.
     NoSignificantDifference,
+    /// Of some choice, only a bound of the throughput is known, and no other choice is better than the bound.
+    NotDecided,
 }
 
 impl fmt::Display for Verdict {
@@ -53,6 +55,7 @@ impl fmt::Display for Verdict {
             Verdict::Leave(1) => write!(f, "leave 1 CPU to the system"),
             Verdict::Leave(cpus) => write!(f, "leave {cpus} CPUs to the system"),
             Verdict::NoSignificantDifference => write!(f, "no significant difference"),
+            Verdict::NotDecided => write!(f, "not decided"),
         }
     }
 }
@@ -74,9 +77,15 @@ pub struct Comparison {
 /// question. The number of nodes is that of the ranks if all CPUs are used. The question's ranks per node are not used.
 ///
 /// # Errors
-/// Returns an error if a recording is invalid or lacks CPUs of the program, or if the nodes differ in size.
+/// Returns an error if a recording is invalid or lacks CPUs of the program, if two recordings leave the same number of
+/// CPUs, or if the nodes differ in size.
 pub fn leave(files: &[Left], question: &Question) -> Result<Vec<Comparison>, Unanswerable> {
     let Some(first) = files.first() else { return Err(Unanswerable::NoRecordings) };
+    let mut numbers: Vec<u32> = files.iter().map(|file| file.cpus_left).collect();
+    numbers.sort_unstable();
+    if let Some(same) = numbers.windows(2).find(|two| two[0] == two[1]) {
+        return Err(Unanswerable::SameCpusLeft(same[0]));
+    }
     let nodes: Vec<u64> =
         question.ranks.iter().map(|ranks| ranks.div_ceil(u64::from(first.cpus_total.max(1)))).collect();
     let mut slowdowns = Vec::new();
@@ -123,6 +132,7 @@ fn verdict(choices: &[Choice]) -> Verdict {
     let is_best = |at: usize| (0..choices.len()).all(|other| other == at || high(&choices[other]) < low(&choices[at]));
     match (0..choices.len()).find(|at| choices.len() > 1 && is_best(*at)) {
         Some(best) => Verdict::Leave(choices[best].cpus_left),
+        None if choices.iter().any(|choice| choice.throughput.is_none()) => Verdict::NotDecided,
         None => Verdict::NoSignificantDifference,
     }
 }
@@ -182,7 +192,8 @@ mod tests {
         let says = |choices: &[Choice]| verdict(choices).to_string();
         assert_eq!(says(&[choice(0, estimate(4.0, 6.0)), choice(1, estimate(5.0, 6.5))]), "no significant difference");
         assert_eq!(says(&[choice(0, estimate(4.0, 4.9)), choice(1, estimate(5.0, 6.5))]), "leave 1 CPU to the system");
-        assert_eq!(says(&[choice(0, None), choice(2, estimate(5.0, 6.5))]), "no significant difference");
+        assert_eq!(says(&[choice(0, None), choice(2, estimate(5.0, 6.5))]), "not decided");
+        assert_eq!(says(&[choice(0, None), choice(2, None)]), "not decided");
         assert_eq!(says(&[choice(0, None), choice(2, estimate(6.1, 6.5))]), "leave 2 CPUs to the system");
         assert_eq!(says(&[choice(0, estimate(4.0, 4.9))]), "no significant difference");
     }
@@ -196,7 +207,8 @@ mod tests {
             assert!(error.contains(sentence), "{error}");
         };
         fails(&[], "no recordings");
-        fails(&[left(0, 2), left(1, 3)], "1 CPUs left to the system");
+        fails(&[left(0, 2), left(1, 3)], "with 1 CPU left to the system");
+        fails(&[left(0, 2), left(1, 2), left(0, 2)], "two recordings have 0 CPUs left");
         fails(&[left(2, 2)], "more than are left");
         fails(&[left(0, 4)], "the recording has 2 CPUs");
     }

@@ -17,12 +17,15 @@
 //!  6. [`answer`]: the slowdown for each work and number of ranks, without each cause, and with all nodes' noise at the
 //!     same time. [`mod@leave`]: how many CPUs to leave to the system.
 //!
+//! [`causes`]: those that differ only by the number of a thread are one cause.
+//!
 //! [`laws`] assesses steps 4 and 5 on laws with known answers. What a recording does not contain, no estimate knows: a
 //! cause that hits once an hour is in none of a minute.
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod bound;
+pub mod causes;
 mod chain;
 pub mod cluster;
 mod draws;

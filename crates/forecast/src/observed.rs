@@ -14,7 +14,7 @@ use crate::replay::Delays;
 const MOST: usize = 1000;
 const FEWEST: usize = 30;
 
-/// Repasses the law of the delays of a replay.
+/// Returns the law of the delays of a replay.
 #[must_use]
 pub fn law(delays: &Delays) -> Levels {
     let passes = f64::from(delays.passes.max(1));
@@ -23,7 +23,7 @@ pub fn law(delays: &Delays) -> Levels {
     if independent < 1.0 { law.with_counts(independent) } else { law }
 }
 
-/// Repasses the number of independent large delays as a part of all.
+/// Returns the number of independent large delays as a part of all.
 fn independent(delays: &Delays, law: &Levels) -> f64 {
     let positive = &delays.positive;
     let wanted = (MOST * delays.passes as usize).min(positive.len() / 2);

@@ -84,8 +84,16 @@ pub enum Unanswerable {
     },
     /// All CPUs of a node are left to the system, or the recordings are of nodes of different size.
     CpusLeft(u32),
+    /// Two recordings have the same number of CPUs left to the system, so they cannot say which number is better.
+    SameCpusLeft(u32),
     /// There are no recordings.
     NoRecordings,
+}
+
+/// Formats a number with its noun: `1 CPU`, `2 CPUs`.
+fn counted<N: Into<u64>>(number: N, noun: &str) -> String {
+    let number = number.into();
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Unanswerable {
@@ -94,7 +102,8 @@ impl fmt::Display for Unanswerable {
             Unanswerable::Recording(invalid) => write!(f, "invalid recording: {invalid}"),
             Unanswerable::NoRanks => write!(f, "the number of ranks must be at least 1"),
             Unanswerable::RanksPerNode { asked, recorded } => {
-                write!(f, "a node with {asked} ranks: the recording has {recorded} CPUs; ask for 1 to {recorded}")
+                let (ranks, cpus) = (counted(*asked, "rank"), counted(*recorded as u64, "CPU"));
+                write!(f, "a node with {ranks}: the recording has {cpus}; ask for at most {recorded}")
             }
             Unanswerable::NoWork => write!(f, "the work of a phase must be at least 1 ns"),
             Unanswerable::WorkTooLong { work_ns, length_ns } => {
@@ -103,7 +112,15 @@ impl fmt::Display for Unanswerable {
             Unanswerable::CpusLeft(left) => {
                 write!(
                     f,
-                    "with {left} CPUs left to the system: each recording must be of a node with the same number of CPUs, and more than are left"
+                    "with {} left to the system: each recording must be of a node with the same number of CPUs, and more than are left",
+                    counted(*left, "CPU")
+                )
+            }
+            Unanswerable::SameCpusLeft(left) => {
+                write!(
+                    f,
+                    "two recordings have {} left to the system: give one recording for each number of CPUs that are left",
+                    counted(*left, "CPU")
                 )
             }
             Unanswerable::NoRecordings => write!(f, "there are no recordings to compare"),

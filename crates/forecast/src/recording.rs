@@ -33,6 +33,15 @@ pub struct Detour {
     pub cause: u16,
 }
 
+/// How often a cause was seen, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseTotal {
+    /// Number of detours.
+    pub times: u64,
+    /// Sum of their lengths.
+    pub sum_ns: u64,
+}
+
 /// Part of a CPU's time that must be undisturbed, in per cent. With less, a phase could take longer than the recording.
 pub const LEAST_UNDISTURBED: u64 = 1;
 
@@ -139,12 +148,14 @@ impl Recording {
         Ok(())
     }
 
-    /// Returns how often each cause was seen on the first `cpus` CPUs.
+    /// Returns how often each cause was seen on the first `cpus` CPUs, and for how long.
     #[must_use]
-    pub fn times_seen(&self, cpus: usize) -> Vec<u64> {
-        let mut seen = vec![0; self.causes.len()];
+    pub fn totals(&self, cpus: usize) -> Vec<CauseTotal> {
+        let mut seen = vec![CauseTotal::default(); self.causes.len()];
         for detour in self.cpus.iter().take(cpus).flat_map(|cpu| &cpu.detours) {
-            seen[usize::from(detour.cause)] += 1;
+            let of = &mut seen[usize::from(detour.cause)];
+            of.times += 1;
+            of.sum_ns += detour.length_ns;
         }
         seen
     }

@@ -85,7 +85,7 @@ impl Delays {
 fn by_running_sums(timeline: &Timeline, work: u64, from: u64, until: u64, delays: &mut Delays) {
     let delay = |begin: u64| timeline.delay(begin % timeline.length, work);
     let mut begin = from + work + delay(from);
-    // As many time as the segment has.
+    // As much time as the segment has.
     let until = until + begin - from;
     while begin < until {
         let delay = delay(begin);
@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Repasses `time / work`, which a division of integers finds several times more slowly.
+    /// Returns `time / work`, which a division of integers finds several times more slowly.
     fn phases_in(&self, time: u64) -> u64 {
         let near = (time as i64 as f64 * self.per_time) as i64 as u64;
         // The product is less than 1 off, so the result is `near` or a neighbour.
@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Replays phases from `begin` on, at which no detour is in progress, as long as they have no detour, or one that is
-    /// over before the next one begins: most short phases. Repasses their end, which is at least `until` if none is left.
+    /// over before the next one begins: most short phases. Returns their end, which is at least `until` if none is left.
     fn short_phases(&mut self, begin: u64, until: u64, delays: &mut Delays) -> u64 {
         let (work, pass_start, mut begin) = (self.work, self.pass_start, begin);
         let mut events = self.timeline.events[self.next..].iter();

@@ -112,6 +112,21 @@ fn the_worst_cause_depends_on_the_scale() {
     assert!(slowdown(1) > 1.9 && slowdown(2) > slowdown(1), "{} {}", slowdown(1), slowdown(2));
 }
 
+/// Forecasts take as long as the number of causes: those with little time are counted only.
+#[test]
+fn only_the_largest_causes_are_left_out_one_by_one() {
+    let mut recording = periodic(MS / 100, &[MS]);
+    recording.causes = (0..40).map(|cause| format!("cause {cause}")).collect();
+    for (at, detour) in recording.cpus[0].detours.iter_mut().enumerate() {
+        detour.cause = (at % 40) as u16;
+        detour.length_ns += u64::from(detour.cause);
+    }
+    let answer = forecast(&recording, &question(&[4], 1, &[MS])).unwrap();
+    let mut causes: Vec<u16> = answer.without.iter().map(|without| without.cause).collect();
+    causes.sort_unstable();
+    assert_eq!((causes, answer.causes_left_out), ((8..40).collect(), 8));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_answer() {
     let mut random = Random::new(1);
@@ -165,7 +180,7 @@ fn quiet_recordings_and_wrong_questions() {
         assert!(error.contains(sentence), "{error}");
     };
     fails(&question(&[], 1, &[MS]), "at least 1");
-    fails(&question(&[5], 2, &[MS]), "a node with 2 ranks: the recording has 1 CPUs");
+    fails(&question(&[5], 2, &[MS]), "a node with 2 ranks: the recording has 1 CPU;");
     fails(&question(&[5], 1, &[0]), "at least 1 ns");
     fails(&question(&[5], 1, &[LENGTH + 1]), "longer than the recording of 20000000000 ns");
     let invalid = Recording { cpus: Vec::new(), ..recording.clone() };

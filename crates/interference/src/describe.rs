@@ -1,6 +1,6 @@
 //! Causes in words, and what silences them.
 
-use wire::layout::ANOTHER_USERS;
+use wire::layout::{ANOTHER_USERS, OUTSIDE};
 use wire::noise::Vector;
 
 use crate::cause::{Cause, Sender};
@@ -13,6 +13,53 @@ pub trait Names {
     fn devices(&self, irq: u32) -> Option<String>;
     /// Returns the name of a system call.
     fn call(&self, number: u32) -> Option<String>;
+    /// Returns whether this kernel can stop its tick on CPUs that are busy (`nohz_full`).
+    fn can_stop_ticks(&self) -> bool {
+        true
+    }
+}
+
+/// The id of a thread of which no event was seen.
+const NOT_SEEN: u32 = u32::MAX;
+
+/// Whose id a cause has.
+enum Who {
+    /// The idle task of a CPU. It has the id 0 on the machine, so in a container it is outside.
+    Idle,
+    /// Some thread of another user.
+    AnotherUsers,
+    /// No event named the thread.
+    NotSeen,
+    /// A thread, by the id in cox's PID namespace.
+    Inside(u32),
+    /// A thread outside cox's PID namespace, by the id on the machine.
+    Outside(u32),
+}
+
+impl Who {
+    fn of(tid: u32) -> Who {
+        match tid {
+            0 | OUTSIDE => Who::Idle,
+            ANOTHER_USERS => Who::AnotherUsers,
+            NOT_SEEN => Who::NotSeen,
+            tid if tid & OUTSIDE == 0 => Who::Inside(tid),
+            tid => Who::Outside(tid & !OUTSIDE),
+        }
+    }
+}
+
+/// Returns a thread with its name: `java(991)`, or `java (outside the container, host 991)`.
+fn thread(comm: &str, who: &Who) -> String {
+    match who {
+        Who::Idle => "an idle CPU".to_owned(),
+        Who::AnotherUsers => "another user's thread".to_owned(),
+        Who::NotSeen => "a thread that was not seen".to_owned(),
+        Who::Inside(tid) if comm.is_empty() => tid.to_string(),
+        Who::Inside(tid) => format!("{comm}({tid})"),
+        Who::Outside(tid) => {
+            format!("{comm}{}(outside the container, host {tid})", if comm.is_empty() { "" } else { " " })
+        }
+    }
 }
 
 /// Names of softirqs, by number (`include/linux/interrupt.h`).
@@ -54,10 +101,11 @@ pub fn name(cause: &Cause, names: &dyn Names) -> String {
             let kind = if *major { "major page fault" } else { "page fault" };
             if *in_kernel { format!("{kind} in the kernel") } else { kind.to_owned() }
         }
-        Cause::Thread { tid: 0, .. } => "CPU was idle".to_owned(),
-        Cause::Thread { tid: ANOTHER_USERS, .. } => "another user's thread".to_owned(),
-        Cause::Thread { tid, comm } if comm.is_empty() => format!("thread {tid}"),
-        Cause::Thread { tid, comm } => format!("thread {comm}({tid})"),
+        Cause::Thread { tid, comm } => match Who::of(*tid) {
+            Who::Idle => "CPU was idle".to_owned(),
+            who @ (Who::AnotherUsers | Who::NotSeen) => thread(comm, &who),
+            who => format!("thread {}", thread(comm, &who)),
+        },
         Cause::Work { function: at } => format!("kworker: {}", function(*at)),
     }
 }
@@ -82,10 +130,11 @@ fn by(sender: Option<&Sender>, names: &dyn Names) -> String {
     let Some(sender) = sender else { return " (sender not seen)".to_owned() };
     let call = sender.call.and_then(|number| names.call(number));
     let call = call.map_or_else(String::new, |name| format!(", {name}"));
-    match sender.tid {
-        0 => " by an idle CPU".to_owned(),
-        ANOTHER_USERS => " by another user's thread".to_owned(),
-        tid => format!(" by {}({tid}){call}", sender.comm),
+    let who = Who::of(sender.tid);
+    let sent = thread(&sender.comm, &who);
+    match who {
+        Who::Inside(_) | Who::Outside(_) => format!(" by {sent}{call}"),
+        _ => format!(" by {sent}"),
     }
 }
 
@@ -127,8 +176,10 @@ pub fn class(cause: &Cause, names: &dyn Names) -> &'static str {
 #[must_use]
 pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
     let function = |address: u64| names.function(address).unwrap_or_default();
+    let nohz_full =
+        || format!("nohz_full=CPUS at boot{}", if names.can_stop_ticks() { "" } else { " (this kernel lacks it)" });
     Some(match cause {
-        Cause::Timer { function: at } if is_tick(&function(*at)) => "nohz_full=CPUS at boot".to_owned(),
+        Cause::Timer { function: at } if is_tick(&function(*at)) => nohz_full(),
         Cause::Timer { function: at } if function(*at) == "hrtimer_wakeup" => {
             "keep threads that sleep with a timer off this CPU (cgroup, taskset)".to_owned()
         }
@@ -142,7 +193,7 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
         Cause::Softirq(4) => "move the disk's interrupt; submit I/O from another CPU".to_owned(),
         Cause::Softirq(7) => "an isolated cpuset without load balancing".to_owned(),
         Cause::Softirq(9) => "rcu_nocbs=CPUS at boot".to_owned(),
-        Cause::Softirq(1) | Cause::SoftTimer { .. } => "nohz_full=CPUS at boot; kernel.timer_migration".to_owned(),
+        Cause::Softirq(1) | Cause::SoftTimer { .. } => format!("{}; kernel.timer_migration", nohz_full()),
         Cause::Call { function: at, .. } => match call(&function(*at)).as_str() {
             "TLB flush" => "no munmap, mprotect or madvise in other threads of the process".to_owned(),
             "membarrier" => "no membarrier(2) in other threads of the process".to_owned(),
@@ -151,9 +202,11 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
         },
         Cause::Reschedule { .. } => "wake no threads on this CPU: cgroup or taskset for the others".to_owned(),
         Cause::Fault { .. } => "touch and lock the memory beforehand (mlockall, MAP_POPULATE)".to_owned(),
-        Cause::Thread { tid, .. } if *tid == 0 => return None,
-        Cause::Thread { tid: ANOTHER_USERS, .. } => "reserve the CPU for yourself (batch system, cpuset)".to_owned(),
-        Cause::Thread { comm, .. } => thread_knob(comm)?,
+        Cause::Thread { tid, comm } => match Who::of(*tid) {
+            Who::Idle | Who::NotSeen => return None,
+            Who::AnotherUsers => "reserve the CPU for yourself (batch system, cpuset)".to_owned(),
+            Who::Inside(_) | Who::Outside(_) => thread_knob(comm)?,
+        },
         Cause::Work { function: at } => match function(*at).as_str() {
             "vmstat_update" => "vm.stat_interval".to_owned(),
             _ => "/sys/devices/virtual/workqueue/cpumask (unbound workqueues only)".to_owned(),
@@ -172,4 +225,83 @@ fn thread_knob(comm: &str) -> Option<String> {
     } else {
         "keep this thread off the CPU (cgroup, taskset)".to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel with two functions: the tick, and one that other CPUs call.
+    struct Kernel {
+        has_nohz_full: bool,
+    }
+
+    impl Names for Kernel {
+        fn function(&self, number: u64) -> Option<String> {
+            let name = ["tick_nohz_handler", "flush_tlb_func"].get(number.checked_sub(1)? as usize)?;
+            Some((*name).to_owned())
+        }
+
+        fn devices(&self, _: u32) -> Option<String> {
+            None
+        }
+
+        fn call(&self, _: u32) -> Option<String> {
+            Some("munmap".to_owned())
+        }
+
+        fn can_stop_ticks(&self) -> bool {
+            self.has_nohz_full
+        }
+    }
+
+    const KERNEL: Kernel = Kernel { has_nohz_full: true };
+
+    fn thread(tid: u32, comm: &str) -> Cause {
+        Cause::Thread { tid, comm: comm.to_owned() }
+    }
+
+    fn sent(tid: u32, comm: &str) -> Cause {
+        let sender = Sender { tid, tgid: tid, comm: comm.to_owned(), call: Some(11), place: 0 };
+        Cause::Call { function: 2, sender: Some(sender) }
+    }
+
+    /// In a container, the ids of threads outside have a bit that is not a part of the id.
+    #[test]
+    fn threads_outside_the_container_have_their_id_on_the_machine() {
+        let threads = [
+            (thread(991, "java"), "thread java(991)"),
+            (thread(991, ""), "thread 991"),
+            (thread(OUTSIDE | 991, "java"), "thread java (outside the container, host 991)"),
+            (thread(OUTSIDE | 991, ""), "thread (outside the container, host 991)"),
+            (thread(0, "swapper/1"), "CPU was idle"),
+            (thread(OUTSIDE, "swapper/1"), "CPU was idle"),
+            (thread(ANOTHER_USERS, "another user's"), "another user's thread"),
+            (thread(u32::MAX, ""), "a thread that was not seen"),
+            (sent(991, "java"), "IPI: TLB flush by java(991), munmap"),
+            (sent(OUTSIDE | 991, "java"), "IPI: TLB flush by java (outside the container, host 991), munmap"),
+            (sent(OUTSIDE, "swapper/1"), "IPI: TLB flush by an idle CPU"),
+            (sent(ANOTHER_USERS, "another user's"), "IPI: TLB flush by another user's thread"),
+        ];
+        for (cause, expected) in threads {
+            assert_eq!(name(&cause, &KERNEL), expected);
+        }
+    }
+
+    #[test]
+    fn only_known_threads_can_be_kept_off_the_cpu() {
+        let off = Some("keep this thread off the CPU (cgroup, taskset)");
+        for (tid, expected) in [(991, off), (OUTSIDE | 991, off), (0, None), (OUTSIDE, None), (u32::MAX, None)] {
+            assert_eq!(knob(&thread(tid, "java"), &KERNEL).as_deref(), expected, "{tid:#x}");
+        }
+    }
+
+    #[test]
+    fn a_knob_that_the_kernel_lacks_says_so() {
+        let (tick, timer) = (Cause::Timer { function: 1 }, Cause::SoftTimer { function: 7 });
+        let knobs = |has_nohz_full| [&tick, &timer].map(|cause| knob(cause, &Kernel { has_nohz_full }).unwrap());
+        assert_eq!(knobs(true), ["nohz_full=CPUS at boot", "nohz_full=CPUS at boot; kernel.timer_migration"]);
+        let lacking = "nohz_full=CPUS at boot (this kernel lacks it)";
+        assert_eq!(knobs(false), [lacking.to_owned(), format!("{lacking}; kernel.timer_migration")]);
+    }
 }

@@ -40,6 +40,7 @@ pub mod namespace;
 pub mod openmp;
 pub mod process;
 pub mod root;
+pub mod ticks;
 pub mod topology;
 pub mod tracepoints;
 

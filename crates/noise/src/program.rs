@@ -18,7 +18,7 @@ use crate::source::{Functions, Source};
 
 /// The time of one page fault in this many is measured: the kernel's counter for perf, to which the program is attached, costs each fault that is
 /// measured as much as a small fault itself.
-const FAULT_PERIOD: u64 = 11;
+pub const FAULT_PERIOD: u64 = 11;
 /// Size of the rings for events together, bytes. Each CPU has one of them, and each event takes up to 72.
 const RING_BYTES: u32 = 32 << 20;
 /// Largest size of an event in a ring, bytes.

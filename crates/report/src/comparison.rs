@@ -104,6 +104,8 @@ pub struct Run {
     lost: bool,
     failed: bool,
     unsampled: bool,
+    /// How noise was measured, by property; `None` in a report of a program.
+    manner: Option<Vec<(&'static str, String)>>,
 }
 
 /// Returns the figures that are compared, in this order. Facts about the machine, and what cox itself did, are not among them.
@@ -174,6 +176,7 @@ impl Run {
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
             unsampled: document.account.sees().unsampled.is_some(),
+            manner: None,
         }
     }
 
@@ -186,12 +189,13 @@ impl Run {
             lost: report.events.lost > 0,
             failed: false,
             unsampled: false,
+            manner: Some(noise::manner(report)),
         }
     }
 
     /// Returns whether the figures are those of a measurement of noise.
     pub fn is_of_noise(&self) -> bool {
-        self.figures.contains_key(noise::NAMES[0])
+        self.manner.is_some()
     }
 
     /// Returns the value of a figure, or of a quotient of two: `waiting_for_cpu_ns/thread_ns`. Returns `None` if a figure of this name is missing,
@@ -259,7 +263,7 @@ impl Comparison {
             groups: groups.iter().map(|(name, runs)| Group { name: name.clone(), runs: runs.len() as u64 }).collect(),
             figures: judged.map(row).collect(),
             left_out,
-            warnings: differ.into_iter().chain(spoiled(groups)).collect(),
+            warnings: differ.into_iter().chain(spoiled(groups)).chain(measured_differently(groups)).collect(),
             differences: differences(groups),
         }
     }
@@ -314,6 +318,30 @@ fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
     all.filter(|difference| difference.by_group.iter().flatten().collect::<BTreeSet<_>>().len() > 1).collect()
 }
 
+/// Returns a warning for each property in which measurements of noise differ: their figures then differ even if the noise is the same.
+fn measured_differently(groups: &[(String, Vec<Run>)]) -> Vec<String> {
+    let manners: Vec<(&str, &[(&'static str, String)])> = groups
+        .iter()
+        .flat_map(|(group, runs)| runs.iter().filter_map(|run| Some((group.as_str(), run.manner.as_deref()?))))
+        .collect();
+    let Some((_, first)) = manners.first() else { return Vec::new() };
+    let differing = |(at, (what, value)): (usize, &(&'static str, String))| {
+        manners.iter().any(|(_, manner)| manner[at].1 != *value).then(|| {
+            let mut of_groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for (group, manner) in &manners {
+                of_groups.entry(group).or_default().insert(&manner[at].1);
+            }
+            let of = |(name, _): &(String, Vec<Run>)| {
+                let values = of_groups.get(name.as_str())?.iter().copied().collect::<Vec<_>>().join(", ");
+                Some(format!("{name} {values}"))
+            };
+            let values: Vec<String> = groups.iter().filter_map(of).collect();
+            format!("measured differently: {what}: {}", values.join("; "))
+        })
+    };
+    first.iter().enumerate().filter_map(differing).collect()
+}
+
 /// Returns the warnings that concern all figures: some runs lost events, failed, or do not say where they were measured.
 fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
@@ -337,7 +365,7 @@ pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec
     let differ = backends(groups).len() > 1 && !means_the_same_by_all(figure);
     let differ =
         differ.then(|| format!("{}: {figure} does not mean the same with all backends", backends_differ(groups)));
-    differ.into_iter().chain(spoiled(groups)).collect()
+    differ.into_iter().chain(spoiled(groups)).chain(measured_differently(groups)).collect()
 }
 
 /// Returns whether a figure is in nanoseconds. A figure that this version does not know is judged by the end of its name.

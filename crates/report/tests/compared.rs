@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod markup;
+mod noise_sample;
 mod sample;
 
 use ledger::{Provenance, Sees, Unsampled};
 use markup::{Element, text, tree};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
+use report::noise::{Loss, NoiseReport};
 use report::{Style, html};
 
 /// Eight runs, `factor` times as long as the sample.
@@ -233,4 +235,63 @@ fn changes_and_runs_are_drawn_and_can_be_downloaded() {
     assert_eq!(downloaded(&tree, "changes.csv"), comparison.csv());
     assert_eq!(downloaded(&tree, "runs.csv"), comparison.csv_of_runs());
     assert!(comparison.csv().contains("\"c, \"\"é\"\"\""), "{}", comparison.csv());
+}
+
+/// A measurement of noise by a loop, with the kernel's events or without.
+fn noise(measuring: &str, is_blind: bool) -> NoiseReport {
+    let mut report = noise_sample::measured(measuring);
+    if is_blind {
+        report.events.blind = Some("not root".to_owned());
+        for cpu in &mut report.cpus {
+            (cpu.caused_ns, cpu.outside_ns, cpu.unknown_ns) = (None, None, None);
+            cpu.by_cause.clear();
+        }
+    }
+    report
+}
+
+/// A time of a cause that is not known is not 0, and fixed time quanta have no detours.
+#[test]
+fn figures_of_noise_that_are_not_known_are_not_compared() {
+    let known = |measuring: &str, is_blind: bool| Run::of_noise(&noise(measuring, is_blind));
+    assert!(known("detour", false).figure("noise.tick_ns") > Some(0.0));
+    assert_eq!(known("detour", true).figure("noise.tick_ns"), None);
+    assert!(known("detour", true).figure("noise.stolen_ns") > Some(0.0));
+    let mut quanta = noise("ftq", false);
+    quanta.cpus[0].loss = Some(Loss { most_units: 100, mean: 0.02, max: 0.5 });
+    let quanta = Run::of_noise(&quanta);
+    assert_eq!(quanta.figure("noise.stolen_ns").map(f64::round), Some(20_000_000.0));
+    for name in ["noise.detours", "noise.longest_ns", "noise.coarse_stolen_ns", "noise.tick_ns"] {
+        assert_eq!(quanta.figure(name), None, "{name}");
+    }
+    let groups = [("a".to_owned(), vec![known("detour", false)]), ("b".to_owned(), vec![known("detour", true)])];
+    let comparison = Comparison::new("0.1.0", &groups);
+    let figures: Vec<&str> = comparison.figures.iter().map(|row| row.figure.as_str()).collect();
+    assert!(figures.contains(&"noise.stolen_ns") && !figures.contains(&"noise.tick_ns"), "{figures:?}");
+    assert_eq!(comparison.warnings, ["measured differently: causes: a known; b not known"]);
+}
+
+#[test]
+fn noise_that_was_measured_differently_is_said() {
+    let group = |name: &str, reports: &[NoiseReport]| (name.to_owned(), reports.iter().map(Run::of_noise).collect());
+    let warnings = |groups: &[(String, Vec<Run>)]| Comparison::new("0.1.0", groups).warnings;
+    assert!(warnings(&[group("a", &[noise("fwq", false)]), group("b", &[noise("fwq", false)])]).is_empty());
+    let mut other = noise("fwq", false);
+    other.measurement.quantum_ns = Some(2_000_000);
+    other.measurement.work = Some("fma".to_owned());
+    other.measurement.threshold_ns = 200;
+    other.measurement.pinned = false;
+    other.cpus[0].truncated = true;
+    assert_eq!(
+        warnings(&[group("a", &[noise("fwq", false)]), group("b", &[other.clone(), noise("fwq", false)])]),
+        [
+            "measured differently: work of a quantum: a integer; b fma, integer",
+            "measured differently: quantum: a 1.0 ms; b 1.0 ms, 2.0 ms",
+            "measured differently: threshold: a 100 ns; b 100 ns, 200 ns",
+            "measured differently: threads: a pinned; b not pinned, pinned",
+            "measured differently: detours listed: a all; b all, not all",
+        ]
+    );
+    let loops = warnings(&[group("a", &[noise("detour", false)]), group("b", &[noise("fwq", false)])]);
+    assert_eq!(loops[0], "measured differently: loop: a detour; b fwq");
 }

@@ -1,5 +1,7 @@
 //! The tables of docs/figures.md are made from where figures are declared. `COX_MAKE_DOCS=1 cargo test -p report --test figures_page` writes them.
 
+mod noise_sample;
+
 use std::path::Path;
 
 use advise::figures::Whole;
@@ -7,6 +9,7 @@ use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
 use ledger::latency::quantile;
 use ledger::{Latencies, Provenance};
+use report::noise::{AtWork, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
 use report::ulp::HostReport;
@@ -48,14 +51,43 @@ fn declared<T>(figures: &[Figure<T>]) -> String {
 
 /// Of a struct's members: their documentation, in the order in which they are written.
 fn schema<T: JsonSchema + Default + Serialize>() -> String {
+    schema_of(&T::default())
+}
+
+/// Of a value's members: as [`schema`].
+fn schema_of<T: JsonSchema + Serialize>(value: &T) -> String {
     let schema = serde_json::to_value(schema_for!(T)).expect("a schema is JSON");
-    let written = serde_json::to_string_pretty(&T::default()).expect("a report is JSON");
+    let written = serde_json::to_string_pretty(value).expect("a report is JSON");
     let names = written.lines().filter_map(|line| line.strip_prefix("  \"")?.split_once('"').map(|(name, _)| name));
     let rows = names.map(|name| {
         let what = schema["properties"][name]["description"].as_str().unwrap_or_else(|| panic!("{name}"));
         row(&[&format!("`{name}`"), &what.replace('\n', " ")])
     });
     table(&["figure", "what"], rows)
+}
+
+/// Of the members of a measurement of `cox noise`.
+fn of_noise(name: &str) -> String {
+    let report = noise_sample::of_ftq();
+    let (cpu, ticks) = (&report.cpus[0], noise_sample::ticks());
+    let taken = || noise_sample::measured("detour").cpus[0].by_cause[0];
+    match name {
+        "NoiseReport" => schema_of(&report),
+        "Measurement" => schema_of(&report.measurement),
+        "Clock" => schema_of(&report.clock),
+        "Events" => schema_of(&report.events),
+        "Cause" => schema_of(&report.causes[0]),
+        "Cpu" => schema_of(cpu),
+        "Above" => schema_of(&cpu.fine),
+        "Taken" => schema_of(&taken()),
+        "Check" => schema_of(&cpu.check),
+        "TickGroup" => schema_of(&ticks[0]),
+        "TickPart" => schema_of(&ticks[0].parts[0]),
+        "Loss" => schema_of(cpu.loss.as_ref().expect("the sample has it")),
+        "Spectrum" => schema_of(cpu.spectrum.as_ref().expect("the sample has it")),
+        "Peak" => schema_of(&cpu.spectrum.as_ref().expect("the sample has it").peaks[0]),
+        _ => panic!("no table is called {name}"),
+    }
 }
 
 fn made(name: &str) -> String {
@@ -80,7 +112,16 @@ fn made(name: &str) -> String {
             Some("Provenance") => schema::<Provenance>(),
             Some("HostReport") => schema::<HostReport>(),
             Some("Latencies") => schema::<Latencies>(),
-            _ => panic!("no table is called {other}"),
+            Some("ForecastReport") => schema::<ForecastReport>(),
+            Some("Source") => schema::<Source>(),
+            Some("PhasesOf") => schema::<PhasesOf>(),
+            Some("AtWork") => schema::<AtWork>(),
+            Some("Slowdown") => schema::<Slowdown>(),
+            Some("Without") => schema::<Without>(),
+            Some("Leave") => schema::<Leave>(),
+            Some("LeaveChoice") => schema::<LeaveChoice>(),
+            Some(noise) => of_noise(noise),
+            None => panic!("no table is called {other}"),
         },
     }
 }
@@ -99,7 +140,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 10);
+    assert_eq!(tables, 32);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }

@@ -19,7 +19,7 @@ use super::times::short_time;
 Exit codes:\n  0    done\n  2    wrong options\n  125  a file is not a recording, or cox failed"
 )]
 pub struct Forecast {
-    /// Recordings: JSON of cox noise, or a noise trace of netgauge. The forecast is from the first one
+    /// Recordings: JSON of cox noise, or a noise trace of netgauge. The forecast is from the first one; the others say how many CPUs to leave
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Numbers of ranks of the program: 1000,100000

@@ -64,6 +64,7 @@ pub fn document(
                 scales: slowdowns(&without.scales),
             })
             .collect(),
+        causes_left_out: answer.causes_left_out as u64,
         leave: compared.iter().zip(question.ranks.iter().cycle()).map(leave).collect(),
     }
 }
@@ -88,8 +89,9 @@ fn slowdown(of: &Slowdown) -> doc::Slowdown {
 fn leave((compared, ranks): (&Comparison, &u64)) -> doc::Leave {
     let choices = compared.choices.iter().map(|choice| doc::LeaveChoice {
         left: choice.cpus_left,
-        throughput: choice.throughput.map_or(choice.at_most, |estimate| estimate.value),
+        throughput: choice.throughput.map(|estimate| estimate.value),
         interval: choice.throughput.map(|estimate| (estimate.low, estimate.high)),
+        at_most: choice.at_most,
     });
     doc::Leave {
         work_ns: compared.work_ns,
@@ -97,7 +99,7 @@ fn leave((compared, ranks): (&Comparison, &u64)) -> doc::Leave {
         choices: choices.collect(),
         best: match compared.verdict {
             Verdict::Leave(left) => Some(left),
-            Verdict::NoSignificantDifference => None,
+            Verdict::NoSignificantDifference | Verdict::NotDecided => None,
         },
     }
 }

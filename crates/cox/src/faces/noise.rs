@@ -138,6 +138,10 @@ impl Names for KernelNames<'_> {
     fn call(&self, number: u32) -> Option<String> {
         Sysno::new(number as usize).map(|call| call.name().to_owned())
     }
+
+    fn can_stop_ticks(&self) -> bool {
+        machine::ticks::can_be_stopped(&Root::live())
+    }
 }
 
 /// What is needed for the figures of one CPU.

@@ -6,7 +6,7 @@ use interference::account::Sum;
 use interference::{Cause, CauseId, Interval};
 use ledger::Account;
 use noise::phases::Phases;
-use noise::program::Taken;
+use noise::program::{FAULT_PERIOD, Taken};
 use report::noise::{Interrupted, ProgramNoise, TakenFromThreads, ThreadNoise};
 use trace::{Interruption, Interruptions};
 
@@ -20,10 +20,9 @@ pub fn document(taken: &Taken, phases: Option<&Phases>, account: &Account) -> Pr
     let mut threads = Vec::new();
     let comms: HashMap<u32, &str> = threads_of(account).map(|thread| (thread.tid, thread.comm.as_str())).collect();
     for tid in taken.account.threads() {
-        let scale = Scale::of_thread(taken, tid);
         let mut by_cause = Vec::new();
         for (cause, sum) in taken.account.of_thread(tid) {
-            let row = scale.row(cause, &causes[cause.0 as usize], sum);
+            let row = scaled(cause, &causes[cause.0 as usize], sum);
             let (count, inside_ns, total) = totals.entry(cause).or_default();
             *count += row.count;
             *inside_ns += row.inside_ns;
@@ -101,30 +100,16 @@ fn threads_of(account: &Account) -> impl Iterator<Item = &ledger::account::Threa
     account.programs.iter().flat_map(|program| &program.processes).flat_map(|process| &process.threads)
 }
 
-/// By how much the measured page faults of a thread are fewer than all.
-struct Scale(f64);
-
-impl Scale {
-    fn of_thread(taken: &Taken, tid: u32) -> Scale {
-        let is_fault = |cause: CauseId| matches!(taken.causes.get(cause), Cause::Fault { .. });
-        let measured: u64 = taken
-            .account
-            .of_thread(tid)
-            .iter()
-            .filter(|(cause, _)| is_fault(*cause))
-            .map(|(_, sum)| sum.lengths.count())
-            .sum();
-        let all = taken.faults.iter().find(|(of, _)| *of == tid).map_or(0, |(_, count)| *count);
-        Scale(if measured == 0 { 1.0 } else { (all as f64 / measured as f64).max(1.0) })
-    }
-
-    fn row(&self, cause: CauseId, of: &Cause, sum: &Sum) -> TakenFromThreads {
-        let mut row = row(cause, sum);
-        if matches!(of, Cause::Fault { .. }) {
-            row.count = (row.count as f64 * self.0).round() as u64;
-            row.inside_ns = (row.inside_ns as f64 * self.0).round() as u64;
+/// Returns what a cause took from a thread. Of page faults, one in [`FAULT_PERIOD`] on each CPU is seen, whichever thread it is of: minor and major ones
+/// are counted apart, both with this period. So the seen faults of a thread times the period are an unbiased estimate of all. The number of faults up to
+/// the last seen one is not: it stops at a fault that was seen.
+fn scaled(cause: CauseId, of: &Cause, sum: &Sum) -> TakenFromThreads {
+    let row = row(cause, sum);
+    match of {
+        Cause::Fault { .. } => {
+            TakenFromThreads { count: row.count * FAULT_PERIOD, inside_ns: row.inside_ns * FAULT_PERIOD, ..row }
         }
-        row
+        _ => row,
     }
 }
 
@@ -135,5 +120,23 @@ fn row(cause: CauseId, sum: &Sum) -> TakenFromThreads {
         inside_ns: sum.inside_ns,
         median_ns: sum.lengths.median_ns(),
         longest_ns: sum.lengths.longest_ns(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread with 5 faults of which one was seen has 11 by estimate: of eleven such threads, five would have none.
+    #[test]
+    fn page_faults_are_as_many_as_the_period_says() {
+        let mut sum = Sum { inside_ns: 700, ..Sum::default() };
+        sum.lengths.take(700);
+        for major in [false, true] {
+            let row = scaled(CauseId(3), &Cause::Fault { in_kernel: false, major }, &sum);
+            assert_eq!((row.cause, row.count, row.inside_ns, row.longest_ns), (3, 11, 7_700, 700));
+        }
+        let row = scaled(CauseId(3), &Cause::Irq(7), &sum);
+        assert_eq!((row.count, row.inside_ns), (1, 700));
     }
 }

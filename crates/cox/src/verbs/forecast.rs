@@ -1,14 +1,21 @@
 //! `cox noise forecast`: what noise costs a program on many ranks.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
-use forecast::{Left, Question};
+use forecast::causes::merged;
+use forecast::{Left, Question, Unanswerable};
 use outputs::Output;
+use outputs::diagnostics::say;
 use report::noise::{ForecastReport, forecast_text};
 
 use crate::cli;
 use crate::faces::{forecast as face, print};
 use crate::recordings::noise::{Noise, read};
 use crate::recordings::phases;
+
+/// The exit code for options that do not go together.
+const WRONG_OPTIONS: u8 = 2;
 
 /// Reads the recordings, computes the forecast, and writes it.
 pub fn forecast(options: &cli::Forecast) -> Result<u8> {
@@ -22,14 +29,17 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
         None if options.work.is_empty() => Question::default_work(first.recording.length_ns),
         None => options.work.iter().map(|work| work.as_nanos() as u64).collect(),
     };
+    // In ascending order: the text shows the largest number of ranks last, and is about it.
+    let ranks: BTreeSet<u64> = options.ranks.iter().copied().collect();
     let question = Question {
-        ranks: options.ranks.clone(),
+        ranks: ranks.into_iter().collect(),
         ranks_per_node: options.ranks_per_node.unwrap_or(measured),
         work_ns,
         sync_ns: options.sync.as_nanos() as u64,
         seed: options.seed,
     };
-    let answer = forecast::forecast(&first.recording, &question)?;
+    let recording = merged(&first.recording);
+    let answer = forecast::forecast(&recording, &question)?;
     let left = |noise: &Noise| noise.cpus_total.saturating_sub(noise.recording.cpus.len() as u32);
     let compared = if recordings.len() > 1 {
         let files: Vec<Left<'_>> = recordings
@@ -38,12 +48,18 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
             .collect();
         // Only for the work that suffers most: the others would make a long table.
         let worst = Question { work_ns: vec![question.work_ns[answer.causes_at]], ..question.clone() };
-        forecast::leave(&files, &worst)?
+        match forecast::leave(&files, &worst) {
+            Err(wrong @ Unanswerable::SameCpusLeft(_)) => {
+                say(&wrong.to_string());
+                return Ok(WRONG_OPTIONS);
+            }
+            compared => compared?,
+        }
     } else {
         Vec::new()
     };
     let sources = options.files.iter().zip(&recordings).map(|(file, noise)| face::source(file, noise, left(noise)));
-    let report = face::document(sources.collect(), &question, &answer, &compared, &first.recording.causes);
+    let report = face::document(sources.collect(), &question, &answer, &compared, &recording.causes);
     let report = ForecastReport { phases_of: options.phases_of.as_deref().zip(phases).map(face::phases_of), ..report };
     let is_alone = !matches!(json, Some(Output::Stdout));
     let text = (is_alone && !options.quiet).then_some(Output::Stdout);

@@ -77,6 +77,9 @@ fn of_threads(out: &mut Markup, view: &View, noise: &ProgramNoise) {
 fn causes(out: &mut Markup, noise: &ProgramNoise, (all, most): (&[TakenFromThreads], usize), of_ns: u64) {
     let rows: Vec<&TakenFromThreads> = all.iter().take(most).collect();
     table::write(out, &noise.table(&rows, of_ns, &Style::default()), "");
+    if let Some(estimates) = noise.estimates(&rows) {
+        writeln!(out, "<p class=\"detail\">{}</p>", Safe(estimates));
+    }
     let more = all.len() - rows.len();
     if more > 0 {
         writeln!(out, "<p class=\"detail\">{} more, each of which took less.</p>", counted(more as u64, "cause"));

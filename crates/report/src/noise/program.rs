@@ -46,13 +46,13 @@ pub struct ProgramNoise {
 pub struct TakenFromThreads {
     /// Index of the cause.
     pub cause: u32,
-    /// Number of times.
+    /// Number of times. Of page faults, an estimate: one fault in eleven is seen, and counts as eleven.
     pub count: u64,
-    /// Net time, without that of other causes within. Of page faults, an estimate: the time of one fault in eleven is measured.
+    /// Net time, without that of other causes within. Of page faults, an estimate, too.
     pub inside_ns: u64,
-    /// Median of the net times.
+    /// Median of the net times; of page faults, of those that were seen.
     pub median_ns: u64,
-    /// Longest net time.
+    /// Longest net time; of page faults, of those that were seen.
     pub longest_ns: u64,
 }
 
@@ -93,6 +93,9 @@ impl ProgramNoise {
         if !listed.is_empty() {
             lines.extend(self.table(&listed, self.thread_time_ns, style).lines(style.columns()));
         }
+        if let Some(estimates) = self.estimates(&listed) {
+            lines.extend(style.wrapped(estimates, "    ", "      "));
+        }
         if let Some(knob) = self.knobs().next() {
             lines.extend(style.wrapped(&knob, "    ", "      "));
         }
@@ -112,6 +115,19 @@ impl ProgramNoise {
         own.into_iter().chain(lost).collect()
     }
 
+    /// Returns whether the number and the time of what a cause took are estimates.
+    fn is_estimate(&self, taken: &TakenFromThreads) -> bool {
+        self.causes.get(taken.cause as usize).is_some_and(|cause| cause.class == "page fault")
+    }
+
+    /// Returns what the sign of estimates in a table of these causes means; `None` if there are none.
+    pub(crate) fn estimates(&self, listed: &[&TakenFromThreads]) -> Option<&'static str> {
+        listed
+            .iter()
+            .any(|taken| self.is_estimate(taken))
+            .then_some("≈: an estimate, because one page fault in eleven is seen")
+    }
+
     /// Returns the answer in one sentence.
     pub(crate) fn heading(&self) -> String {
         let share = |ns: u64| percent(ns as f64 / self.thread_time_ns.max(1) as f64);
@@ -129,11 +145,13 @@ impl ProgramNoise {
         let mut table = Table::new(style).with_names_of(NAMES);
         let name = |at: u32| self.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
         table.column("  taken by", Align::Left, 0, listed.iter().map(|taken| format!("  {}", name(taken.cause))));
-        table.column("times", Align::Right, 1, listed.iter().map(|taken| count(taken.count)));
+        let about = |taken: &TakenFromThreads| if self.is_estimate(taken) { "≈ " } else { "" };
+        let times = |taken: &&TakenFromThreads| format!("{}{}", about(taken), count(taken.count));
+        table.column("times", Align::Right, 1, listed.iter().map(times));
         table.column("median", Align::Right, 2, listed.iter().map(|taken| duration(taken.median_ns)));
         table.column("max", Align::Right, 2, listed.iter().map(|taken| duration(taken.longest_ns)));
-        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3 / seconds);
-        table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.inside_ns)));
+        let us = |taken: &&TakenFromThreads| format!("{}{:.1}", about(taken), taken.inside_ns as f64 / 1e3 / seconds);
+        table.column("µs/s", Align::Right, 0, listed.iter().map(us));
         table
     }
 
@@ -144,5 +162,48 @@ impl ProgramNoise {
             Some(format!("what silences it: {}: {}", cause.name, cause.knob.as_ref()?))
         };
         self.total.iter().filter_map(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_faults_are_marked_as_estimates() {
+        let cause = |name: &str, class: &str| Cause {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            knob: None,
+            call_site: None,
+        };
+        let taken =
+            |cause| TakenFromThreads { cause, count: 1100, inside_ns: 770_000, median_ns: 700, longest_ns: 900 };
+        let noise = |total: Vec<TakenFromThreads>| ProgramNoise {
+            blind: None,
+            causes: vec![cause("timer tick", "tick"), cause("page fault", "page fault")],
+            total,
+            threads: Vec::new(),
+            thread_time_ns: 1_000_000_000,
+            taken_from_run_ns: 1_540_000,
+            taken_by_threads_ns: 0,
+            events: 1200,
+            lost: 0,
+            without: Vec::new(),
+            phases: None,
+        };
+        let text = noise(vec![taken(1), taken(0)]).section(false, &Style::default()).join("\n");
+        let rows: Vec<&str> = text.lines().map(str::trim).collect();
+        assert!(
+            rows.iter().any(|row| row.starts_with("page fault") && row.contains("≈ 1,100") && row.ends_with("≈ 770.0")),
+            "{text}"
+        );
+        assert!(
+            rows.iter().any(|row| row.starts_with("timer tick") && row.ends_with(" 770.0") && !row.contains('≈')),
+            "{text}"
+        );
+        assert!(rows.contains(&"≈: an estimate, because one page fault in eleven is seen"), "{text}");
+        let ticks = noise(vec![taken(0)]).section(false, &Style::default()).join("\n");
+        assert!(!ticks.contains('≈'), "{ticks}");
     }
 }
