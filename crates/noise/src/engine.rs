@@ -20,7 +20,7 @@ use crate::clock::{Clock, Instant};
 use crate::counters::Reading;
 use crate::findings::{Collected, Found, join};
 use crate::loops::Window;
-use crate::plan::{GAPS, Plan, SMALLEST_THRESHOLD_NS};
+use crate::plan::{COARSE_NS, GAPS, Plan, SMALLEST_THRESHOLD_NS};
 use crate::source::{Functions, Source};
 use crate::team::Team;
 
@@ -65,6 +65,8 @@ pub struct Measured {
     pub clock: Clock,
     /// The threshold, ns.
     pub threshold_ns: u64,
+    /// The coarse threshold, ns.
+    pub coarse_ns: u64,
     /// The smallest gap between two readings of the clock, ns.
     pub smallest_gap_ns: u64,
     /// Tracepoints that did not report, by name.
@@ -149,7 +151,9 @@ impl Engine for Noise {
         let smallest_gap_ticks = smallest_gap();
         let default_ticks = (GAPS * smallest_gap_ticks).max(clock.ticks_in(SMALLEST_THRESHOLD_NS));
         let threshold_ticks = threshold_ns.map_or(default_ticks, |ns| clock.ticks_in(ns));
-        team.measure(Window { begin, end, threshold: threshold_ticks });
+        // Below the threshold, nothing is known.
+        let coarse = clock.ticks_in(COARSE_NS).max(threshold_ticks);
+        team.measure(Window { begin, end, threshold: threshold_ticks, coarse });
         let events = Vec::new();
         self.running =
             Some(Running { team, instants, threshold_ticks, smallest_gap_ticks, before, events, mask, has_free_cpu });
@@ -203,6 +207,7 @@ impl Engine for Noise {
             found,
             clock,
             threshold_ns: clock.length_ns(running.threshold_ticks),
+            coarse_ns: COARSE_NS.max(clock.length_ns(running.threshold_ticks)),
             smallest_gap_ns: clock.length_ns(running.smallest_gap_ticks),
             without,
             blind,

@@ -42,6 +42,7 @@ struct Shared {
     begin: AtomicU64,
     end: AtomicU64,
     threshold: AtomicU64,
+    coarse: AtomicU64,
     finished: AtomicU32,
     ready: Mutex<Vec<Ready>>,
     meeting: Meeting,
@@ -76,6 +77,7 @@ impl Team {
             begin: AtomicU64::new(0),
             end: AtomicU64::new(0),
             threshold: AtomicU64::new(0),
+            coarse: AtomicU64::new(0),
             finished: AtomicU32::new(0),
             ready: Mutex::default(),
             meeting: Meeting::new(cpus.len()),
@@ -141,6 +143,7 @@ impl Team {
         self.shared.begin.store(window.begin, Ordering::Relaxed);
         self.shared.end.store(window.end, Ordering::Relaxed);
         self.shared.threshold.store(window.threshold, Ordering::Relaxed);
+        self.shared.coarse.store(window.coarse, Ordering::Relaxed);
         self.shared.phase.store(MEASURING, Ordering::Release);
     }
 
@@ -268,6 +271,7 @@ impl Member {
             begin: shared.begin.load(Ordering::Relaxed),
             end: shared.end.load(Ordering::Relaxed),
             threshold: shared.threshold.load(Ordering::Relaxed),
+            coarse: shared.coarse.load(Ordering::Relaxed),
         };
         match prepared {
             Prepared::Detour(ring) => detour::measure(window, ring, &shared.stop),

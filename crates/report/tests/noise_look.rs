@@ -61,5 +61,31 @@ fn documents_of_before_are_read() {
     for added in ["ticks", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
         assert!(cpu.remove(added).is_some(), "{added}");
     }
-    assert_eq!(serde_json::from_value::<report::noise::NoiseReport>(json).unwrap(), measured("detour"));
+    let mut read: report::noise::NoiseReport = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(read, measured("detour"));
+    json["cpus"][0].as_object_mut().unwrap().remove("listed_ns").unwrap();
+    read = serde_json::from_value(json).unwrap();
+    assert_eq!(read.cpus[0].listed_ns(), read.cpus[0].length_ns);
+}
+
+/// Only the time whose detours are listed has causes, so their rates are of that time.
+#[test]
+fn a_full_list_explains_its_own_part_of_the_measurement() {
+    let mut report = measured("detour");
+    let whole = text(&report, &Style::default());
+    let cpu = &mut report.cpus[0];
+    cpu.truncated = true;
+    cpu.listed_ns = 500_000_000;
+    cpu.fine.count = 2_000;
+    cpu.by_cause.iter_mut().for_each(|taken| taken.stolen_ns /= 4);
+    let said = text(&report, &Style::default());
+    let squeezed = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(squeezed.contains("the first 0.50 s of 2.00 s are explained, with 500 detours"), "{said}");
+    // The events of the tick are counted over all of the measurement; what has none, only as far as it is listed.
+    let row = |text: &str, name: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(row(&said, "timer tick"), row(&whole, "timer tick"));
+    assert_eq!((row(&whole, "unknown")[1].as_str(), row(&said, "unknown")[1].as_str()), ("7.5", "30.0"));
 }

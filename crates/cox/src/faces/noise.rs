@@ -15,16 +15,13 @@ use machine::Root;
 use machine::interrupts;
 use machine::topology::Topology;
 use noise::findings::OfCpu;
+use noise::loops::Counted;
 use noise::source::Functions;
 use noise::{Loop, Measured, Work};
 use report::noise as doc;
 use samples::Samples;
 use session::provenance;
 use syscalls::Sysno;
-
-/// A detour of at least this length is above the second threshold, ns. Counts above 10 µs vary by some percent between measurements; those above
-/// 200 ns vary threefold.
-const COARSE_NS: u64 = 10_000;
 
 /// Returns the document.
 pub fn document(measured: &Measured) -> doc::NoiseReport {
@@ -70,7 +67,7 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
             pinned: plan.pinned,
             length_ns: plan.length.as_nanos() as u64,
             threshold_ns: measured.threshold_ns,
-            coarse_threshold_ns: COARSE_NS,
+            coarse_threshold_ns: measured.coarse_ns,
             smallest_gap_ns: measured.smallest_gap_ns,
             begin_ns,
             online_cpus: Topology::read_online(&Root::live()).map_or(0, |online| online.len() as u32),
@@ -159,29 +156,26 @@ impl Cpu<'_> {
         let check = check(cpu.interrupts.iter().chain(&cpu.softirqs));
         // A detour without an event is outside this kernel only if the kernel's counters agree with the events.
         let no_event = if self.is_complete && check.is_complete() { self.outside } else { self.outside + 1 };
-        let has_work = !matches!(self.measured.plan.measuring, Loop::Detour);
+        // Of fixed time quanta, the work is counted and not timed.
+        let has_work = matches!(self.measured.plan.measuring, Loop::Fwq(..) | Loop::Bsp(_));
         let quiet_ns = has_work.then(|| clock.length_ns(series.watched.smallest));
         let excess = |detour: &Detour| detour.length_ns.saturating_sub(quiet_ns.unwrap_or(0));
-        let above = |threshold: u64| {
-            let listed = cpu.detours.iter().map(excess).filter(|ns| *ns >= threshold);
-            listed.fold(doc::Above::default(), |sum, ns| doc::Above {
-                count: sum.count + 1,
-                stolen_ns: sum.stolen_ns + ns,
-                longest_ns: sum.longest_ns.max(ns),
-            })
+        let above = |counted: &Counted| doc::Above {
+            count: counted.count,
+            stolen_ns: clock.length_ns(counted.sum),
+            longest_ns: clock.length_ns(counted.longest),
         };
-        let listed = above(0);
-        let fine = doc::Above {
-            count: series.detours,
-            stolen_ns: clock.length_ns(series.stolen),
-            longest_ns: listed.longest_ns,
-        };
+        let length_ns = cpu.window_ns.1.saturating_sub(cpu.window_ns.0);
+        let end_of_list = cpu.detours.last().map_or(cpu.window_ns.0, |last| last.start_ns + last.length_ns);
+        let listed_ns =
+            if series.is_truncated() { end_of_list.saturating_sub(cpu.window_ns.0).min(length_ns) } else { length_ns };
         let parts = self.parts(&excess);
         let charges = self.charges(&parts, no_event, &excess);
         let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 {
             charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum()
         };
-        let told = self.measured.blind.is_none();
+        // Fixed time quanta find no detours that could have causes.
+        let told = self.measured.blind.is_none() && !matches!(self.measured.plan.measuring, Loop::Ftq(_));
         let detours = cpu.detours.iter().zip(&charges).map(|(detour, charged)| {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
             (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
@@ -193,15 +187,16 @@ impl Cpu<'_> {
             cpu: cpu.cpu,
             tid: cpu.tid,
             begin_ns: cpu.window_ns.0.saturating_sub(self.begin_ns),
-            length_ns: cpu.window_ns.1.saturating_sub(cpu.window_ns.0),
+            length_ns,
+            listed_ns,
             readings: series.watched.readings,
             quiet_ns,
             step_ns: (!series.compute.is_empty()).then(|| {
                 let sum: u64 = series.samples.iter().sum();
                 sum as f64 / series.samples.len() as f64 / clock.ticks_per_ns()
             }),
-            fine,
-            coarse: above(COARSE_NS),
+            fine: above(&series.all),
+            coarse: above(&series.coarse),
             truncated: series.is_truncated(),
             caused_ns: told.then(|| sum_of(&|at| at < self.outside)),
             outside_ns: told.then(|| sum_of(&|at| at == self.outside)),

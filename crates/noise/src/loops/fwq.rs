@@ -71,18 +71,19 @@ pub fn measure(window: Window, mut worker: Worker, mut quanta: Ring<Gap>, stop: 
             break;
         }
     }
-    from_quanta(quanta.into_items(), window.threshold, (begin, last))
+    from_quanta(quanta.into_items(), &window, (begin, last))
 }
 
 /// Finds the disturbed quanta: those that took longer than the shortest one by more than the threshold.
-pub(super) fn from_quanta(quanta: Vec<Gap>, threshold: u64, window: (u64, u64)) -> Series {
+pub(super) fn from_quanta(quanta: Vec<Gap>, wanted: &Window, window: (u64, u64)) -> Series {
     let samples: Vec<u64> = quanta.iter().map(|quantum| quantum.after - quantum.before).collect();
     let smallest = samples.iter().copied().min().unwrap_or(0);
     let gaps: Vec<Gap> =
-        quanta.into_iter().filter(|quantum| quantum.after - quantum.before - smallest > threshold).collect();
-    let stolen = gaps.iter().map(|gap| gap.after - gap.before - smallest).sum();
+        quanta.into_iter().filter(|quantum| quantum.after - quantum.before - smallest > wanted.threshold).collect();
     let watched = arch::measuring::Watched { smallest, readings: samples.len() as u64 };
-    Series { detours: gaps.len() as u64, gaps, stolen, watched, samples, compute: Vec::new(), window }
+    let mut series = Series { watched, samples, window, ..Series::default() };
+    gaps.iter().for_each(|gap| series.take(gap.after - gap.before - smallest, wanted));
+    Series { gaps, ..series }
 }
 
 #[cfg(test)]
@@ -92,10 +93,11 @@ mod tests {
     #[test]
     fn a_quantum_that_takes_longer_than_the_shortest_is_a_detour() {
         let quantum = |before, after| Gap { before, after };
-        let series = from_quanta(vec![quantum(0, 110), quantum(120, 220), quantum(230, 530)], 10, (0, 530));
+        let wanted = Window { begin: 0, end: 530, threshold: 10, coarse: 201 };
+        let series = from_quanta(vec![quantum(0, 110), quantum(120, 220), quantum(230, 530)], &wanted, (0, 530));
         assert_eq!(series.samples, [110, 100, 300]);
         assert_eq!(series.gaps, [quantum(230, 530)], "10 is not above the threshold");
-        assert_eq!((series.stolen, series.watched.smallest), (200, 100));
+        assert_eq!((series.all.sum, series.coarse.count, series.watched.smallest), (200, 0, 100));
     }
 
     #[test]

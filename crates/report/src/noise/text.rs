@@ -66,7 +66,7 @@ fn of_cpu(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
         lines.extend(causes(report, cpu, style));
     }
     if cpu.ticks.len() > 1 {
-        lines.extend(ticks::lines(&cpu.ticks, cpu.seconds(), style));
+        lines.extend(ticks::lines(&cpu.ticks, cpu.listed_seconds(), style));
     }
     lines.extend(style.wrapped(&check(report, cpu), "  check: ", "      "));
     lines
@@ -82,12 +82,12 @@ pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     let mut parts = vec![format!(
         "{name}: {:.3} % is stolen ({:.0} µs/s) · {} detours, longest {} · above {}: {:.3} %, {}/s",
         cpu.stolen() * 100.0,
-        cpu.us_per_s(cpu.fine.stolen_ns),
+        us(cpu.fine.stolen_ns, cpu.seconds()),
         count(cpu.fine.count),
         duration(cpu.fine.longest_ns),
         duration(of.coarse_threshold_ns),
         cpu.coarse.stolen_ns as f64 / cpu.length_ns.max(1) as f64 * 100.0,
-        rate(cpu.coarse.count, cpu),
+        rate(cpu.coarse.count, cpu.seconds()),
     )];
     if let Some(quiet) = cpu.quiet_ns {
         parts.push(format!("quiet quantum {}", duration(quiet)));
@@ -107,7 +107,9 @@ pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     }
     if cpu.truncated {
         parts.push(format!(
-            "only the first {} detours are listed and explained: raise --threshold, or --ring",
+            "the first {} of {} are explained, with {} detours: raise --threshold, or --ring",
+            duration(cpu.listed_ns()),
+            duration(cpu.length_ns),
             count(cpu.detours.len() as u64)
         ));
     }
@@ -129,8 +131,13 @@ fn lost(cpu: &Cpu) -> String {
     parts.join(" · ")
 }
 
-fn rate(number: u64, cpu: &Cpu) -> String {
-    let rate = number as f64 / cpu.seconds();
+/// A time in each second, µs.
+fn us(ns: u64, seconds: f64) -> f64 {
+    ns as f64 / 1e3 / seconds
+}
+
+fn rate(number: u64, seconds: f64) -> String {
+    let rate = number as f64 / seconds;
     if rate < 99.95 { format!("{rate:.1}") } else { count(rate.round() as u64) }
 }
 
@@ -155,14 +162,19 @@ pub(crate) fn caused_by<'s>(report: &NoiseReport, cpu: &Cpu, style: &'s Style) -
     let mut table = Table::new(style).with_names_of(NAMES);
     let name = |at: u32| report.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
     table.column("cause", Align::Left, 0, listed.iter().map(|taken| name(taken.cause)));
-    table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, cpu)));
+    // Events are counted over the whole measurement, and detours without one as far as they are listed.
+    let has_events = |at: u32| {
+        !report.causes.get(at as usize).is_some_and(|cause| matches!(cause.class.as_str(), "outside" | "unknown"))
+    };
+    let seconds = |at: u32| if has_events(at) { cpu.seconds() } else { cpu.listed_seconds() };
+    table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, seconds(taken.cause))));
     table.column("median", Align::Right, 1, listed.iter().map(|taken| duration(taken.median_ns)));
     table.column("max", Align::Right, 0, listed.iter().map(|taken| duration(taken.longest_ns)));
-    let us = |ns: u64| format!("{:.1}", cpu.us_per_s(ns));
-    table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.stolen_ns)));
+    let stolen = |taken: &&Taken| format!("{:.1}", us(taken.stolen_ns, cpu.listed_seconds()));
+    table.column("µs/s", Align::Right, 0, listed.iter().map(stolen));
     let rest = &cpu.by_cause[listed.len()..];
     let sum: u64 = rest.iter().map(|taken| taken.stolen_ns).sum();
-    let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
+    let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), us(sum, cpu.listed_seconds()));
     (table, (!rest.is_empty()).then_some(more))
 }
 

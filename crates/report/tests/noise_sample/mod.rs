@@ -93,6 +93,7 @@ fn cpu(number: u32, detours: Vec<(u64, u64, u32)>, quiet_ns: Option<u64>) -> Cpu
         tid: 4711,
         begin_ns: 0,
         length_ns: 2_000_000_000,
+        listed_ns: 2_000_000_000,
         readings: 2_000,
         quiet_ns,
         step_ns: None,
