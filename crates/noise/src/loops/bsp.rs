@@ -109,8 +109,9 @@ mod tests {
         let (meeting, stop) = (Meeting::new(2), AtomicBool::new(false));
         let begin = ticks();
         let window = Window { begin, end: begin + 400_000_000, threshold: 1_000, coarse: 10_000 };
-        let one =
-            |leads| measure(window, Worker::new(Work::Integer, 100_000), Rings::new(10_000), &meeting, leads, &stop);
+        let one = |leads| {
+            measure(window, Worker::new(Work::Integer, 100_000, 100_000), Rings::new(10_000), &meeting, leads, &stop)
+        };
         let (a, b) = std::thread::scope(|scope| {
             let other = scope.spawn(|| one(false));
             (one(true), other.join().unwrap())

@@ -27,8 +27,16 @@ pub struct Worker {
 
 impl Worker {
     /// Makes work that takes `quantum` ticks on this CPU. The size is found by the shortest of several tries, because the others were disturbed.
+    /// Work of more than `longest_try` ticks is found from smaller work: tries of it would take too long, and a tick would disturb each of them.
     #[must_use]
-    pub fn new(work: Work, quantum: u64) -> Worker {
+    pub fn new(work: Work, quantum: u64, longest_try: u64) -> Worker {
+        let tried = quantum.min(longest_try);
+        let mut worker = Worker::adapted(work, tried);
+        worker.units = ((worker.units as f64 * (quantum as f64 / tried.max(1) as f64)).round() as u64).max(1);
+        worker
+    }
+
+    fn adapted(work: Work, quantum: u64) -> Worker {
         let words = if work == Work::Streaming { STREAM_BYTES / 8 } else { 8 };
         let mut worker = Worker { work, memory: vec![1; words], at: 0, units: (quantum / 16).max(1) };
         for _ in 0..STEPS {
@@ -103,9 +111,20 @@ mod tests {
     #[test]
     fn work_is_adapted_to_the_quantum() {
         for work in [Work::Integer, Work::Streaming] {
-            let mut worker = Worker::new(work, 200_000);
+            let mut worker = Worker::new(work, 200_000, 1_000_000);
             let took = (0..50).map(|_| worker.quantum()).min().unwrap();
             assert!((150_000..250_000).contains(&took), "{work:?} {took}");
         }
+    }
+
+    /// Tries of two seconds would take a minute for each size.
+    #[test]
+    fn long_work_is_adapted_by_short_tries() {
+        let begin = ticks();
+        let mut worker = Worker::new(Work::Integer, 200_000_000, 1_000_000);
+        assert!(ticks() - begin < 20 * 200_000_000, "{}", ticks() - begin);
+        let took = (0..3).map(|_| worker.quantum()).min().unwrap();
+        // Other programs on the CPU make it longer.
+        assert!((100_000_000..1_600_000_000).contains(&took), "{took}");
     }
 }
