@@ -281,6 +281,8 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         (&["--loop", "fwq", "--quantum", "5s"], "longer than the measurement"),
         (&["--threshold", "0.1ns"], "below two ticks"),
         (&["--loop", "ftq", "--quantum", "600ms"], "two quanta"),
+        (&["--loop", "fwq", "--quantum", "100ns"], "needs 1µs at least"),
+        (&["--ring", "100000000"], "--ring 100000000: a list of more than"),
         (&["--loop", "ftq", "--hlog", "/dev/null"], "--hlog: --loop ftq finds no detours"),
         (&["--loop", "ftq", "--netgauge", "%c"], "--netgauge: --loop ftq finds no detours"),
         (&["--loop", "ftq", "--trace", "/dev/null"], "--trace: --loop ftq finds no detours"),
@@ -410,4 +412,17 @@ fn quanta_in_viewers_are_as_long_as_their_excess() {
         })
         .collect();
     assert!(!wanted.is_empty() && wanted.iter().all(|excess| lengths.contains(excess)), "{wanted:?} {lengths:?}");
+}
+
+/// The text says what was measured, not what was planned.
+#[test]
+fn an_interrupted_measurement_says_its_length() {
+    let mut command = Command::new(COX);
+    command.args(["noise", "--for", "50s", "--warm-up", "100ms", "--no-causes", "--ncpus", "1"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let said = testkit::run::on_one_line(&said);
+    assert!(said.contains(" s (ended early: 50.00 s were wanted) · threshold"), "{said}");
 }

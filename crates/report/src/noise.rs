@@ -61,6 +61,12 @@ pub struct Measurement {
     pub pinned: bool,
     /// Nominal length of the measurement.
     pub length_ns: u64,
+    /// Whether it was ended before that. False in documents of before.
+    #[serde(default)]
+    pub ended_early: bool,
+    /// Whether a hypervisor runs the machine: the flag `hypervisor` of its CPUs. Null in documents of before.
+    #[serde(default)]
+    pub guest: Option<bool>,
     /// The shortest detour that is recorded.
     pub threshold_ns: u64,
     /// A second threshold, for comparison: figures above it vary less between measurements. Not below the first one.
@@ -82,6 +88,10 @@ pub struct Clock {
     pub ticks_per_us: f64,
     /// Largest error of the rate, parts per million.
     pub error_ppm: f64,
+    /// By how much the rate of the measurement differs from that of the warm-up, parts per million, if that is too much to compare the times of detours with
+    /// those of events: detours without an event are then unknown. Else null.
+    #[serde(default)]
+    pub changed_ppm: Option<f64>,
 }
 
 /// What the kernel told.
@@ -142,7 +152,8 @@ pub struct Cpu {
     pub truncated: bool,
     /// Time that was stolen with a known cause; null without events, and for `ftq`. The sums by cause, and those of ticks, concern `listed_ns`.
     pub caused_ns: Option<u64>,
-    /// Time that was stolen outside this kernel; null like `caused_ns`.
+    /// Time that was stolen without an event; null like `caused_ns`. Of detours, that is outside this kernel. Quanta and steps may also have been slower
+    /// without an interruption.
     pub outside_ns: Option<u64>,
     /// Time that was stolen by unknown causes; null like `caused_ns`.
     pub unknown_ns: Option<u64>,
@@ -240,6 +251,13 @@ impl NoiseReport {
             None => return Err("it has no schema_version".to_owned()),
         }
         serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+}
+
+impl Measurement {
+    /// Returns whether the loop repeats work of a fixed size. Its quanta also take longer if the work is slower, without any interruption.
+    pub(crate) fn has_fixed_work(&self) -> bool {
+        matches!(self.measuring.as_str(), "fwq" | "bsp")
     }
 }
 

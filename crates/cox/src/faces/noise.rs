@@ -36,9 +36,14 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
         call_site: None,
     };
     let outside = causes.len() as u32;
-    causes.push(special("outside this kernel", "outside"));
+    // Fixed work takes longer also if the CPU is slower: clock rate, SMT sibling, caches.
+    let without_event = match measured.plan.measuring {
+        Loop::Fwq(..) | Loop::Bsp(_) => "no interruption (slower work, or outside this kernel)",
+        Loop::Detour | Loop::Ftq(_) => "outside this kernel",
+    };
+    causes.push(special(without_event, "outside"));
     causes.push(special("unknown", "unknown"));
-    let is_complete = measured.blind.is_none() && measured.lost == 0;
+    let is_complete = measured.blind.is_none() && measured.lost == 0 && measured.clock_changed_ppm.is_none();
     let of_cpu = |cpu: &OfCpu| Cpu { measured, names: &names, cpu, begin_ns, outside, is_complete }.document();
     let cpus = found.cpus.iter().map(of_cpu).collect();
     let both = |of: fn(&noise::counters::Thread) -> u64| {
@@ -66,6 +71,8 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
             quantum_ns: quantum.map(|quantum| quantum.as_nanos() as u64),
             pinned: plan.pinned,
             length_ns: plan.length.as_nanos() as u64,
+            ended_early: measured.ended_early,
+            guest: Some(machine::hypervisor::is_guest(&Root::live())),
             threshold_ns: measured.threshold_ns,
             coarse_threshold_ns: measured.coarse_ns,
             smallest_gap_ns: measured.smallest_gap_ns,
@@ -76,6 +83,7 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
             source: measured.clock_source.clone(),
             ticks_per_us: measured.clock.ticks_per_ns() * 1e3,
             error_ppm: measured.clock.error_ppm(),
+            changed_ppm: measured.clock_changed_ppm,
         },
         events: doc::Events {
             blind: measured.blind.clone(),
@@ -145,7 +153,7 @@ struct Cpu<'m> {
     begin_ns: u64,
     /// Index of the cause `outside`; that of `unknown` follows.
     outside: u32,
-    /// Whether the events are complete, apart from the CPU's audit.
+    /// Whether the events are complete and can be compared with the detours, apart from the CPU's audit.
     is_complete: bool,
 }
 
