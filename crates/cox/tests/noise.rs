@@ -282,6 +282,13 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         (&["--loop", "fwq", "--quantum", "0ms"], "quantum needs a length above 0"),
         (&["--loop", "fwq", "--quantum", "5s"], "longer than the measurement"),
         (&["--threshold", "0.1ns"], "below two ticks"),
+        (&["--loop", "ftq", "--quantum", "600ms"], "two quanta"),
+        (&["--loop", "fwq", "--quantum", "100ns"], "needs 1µs at least"),
+        (&["--ring", "100000000"], "--ring 100000000: a list of more than"),
+        (&["--loop", "ftq", "--hlog", "/dev/null"], "--hlog: --loop ftq finds no detours"),
+        (&["--loop", "ftq", "--netgauge", "%c"], "--netgauge: --loop ftq finds no detours"),
+        (&["--loop", "ftq", "--trace", "/dev/null"], "--trace: --loop ftq finds no detours"),
+        (&["--loop", "ftq", "--paraver", "x"], "--paraver: --loop ftq finds no detours"),
         (&["--without", "no_such_tracepoint"], "no_such_tracepoint"),
     ] {
         let ran = cox(&[&["noise", "--for", "1s"], options].concat());
@@ -345,4 +352,79 @@ fn measurements_of_noise_are_compared() {
     let ran = cox(&["compare", &before, &format!("after={report}")]);
     assert_eq!(ran.code, 125);
     assert!(ran.stderr.contains("cannot compare measurements of cox noise with reports of cox run"), "{}", ran.stderr);
+}
+
+/// A short list makes fewer causes known, and no figure smaller.
+#[test]
+fn a_full_list_is_no_quiet_machine() {
+    let folder = TempDir::new().unwrap();
+    let netgauge = path(&folder, "x");
+    let brief = ["--for", "500ms", "--warm-up", "100ms", "--no-causes", "--ncpus", "1", "--ring", "3"];
+    let report = noise(&[&brief[..], &["--netgauge", &netgauge]].concat());
+    let cpu = &report["cpus"][0];
+    let [length, listed] = ["length_ns", "listed_ns"].map(|name| number(&cpu[name]));
+    assert_eq!((&cpu["truncated"], list(&cpu["detours"]).len()), (&Value::Bool(true), 3));
+    let last = &list(&cpu["detours"])[2];
+    assert_eq!(listed, number(&last[0]) + number(&last[1]) - number(&cpu["begin_ns"]));
+    assert!(listed < length, "{listed} {length}");
+    assert!(number(&cpu["coarse"]["count"]) > 3, "a tick takes longer than 10 µs here now and then: {}", cpu["coarse"]);
+    assert!(number(&cpu["fine"]["longest_ns"]) >= number(&cpu["coarse"]["longest_ns"]));
+    let period = fs::read_to_string(netgauge).unwrap();
+    assert!(!period.contains(&length.to_string()), "{period}");
+}
+
+/// Nothing is known about detours below the threshold, also not that there were none.
+#[test]
+fn the_coarse_threshold_is_not_below_the_other_one() {
+    let options =
+        ["noise", "--for", "300ms", "--warm-up", "100ms", "--no-causes", "--ncpus", "1", "--threshold", "20us"];
+    let ran = cox(&options);
+    let said = testkit::run::on_one_line(&ran.text());
+    assert!(said.contains("threshold 20 µs") && said.contains("above 20 µs: "), "{said}");
+    assert!(!said.contains("above 10 µs"), "{said}");
+}
+
+/// Fixed time quanta count work: there is no quiet quantum, and no detour that could have a cause.
+#[test]
+fn fixed_time_quanta_have_no_detours() {
+    let report = noise(&["--loop", "ftq", "--for", "300ms", "--warm-up", "100ms", "--ncpus", "1"]);
+    let cpu = &report["cpus"][0];
+    for absent in ["quiet_ns", "caused_ns", "outside_ns", "unknown_ns"] {
+        assert_eq!(cpu[absent], Value::Null, "{absent}");
+    }
+}
+
+/// Of a quantum, only what it took too long is a detour, in every file.
+#[test]
+fn quanta_in_viewers_are_as_long_as_their_excess() {
+    let folder = TempDir::new().unwrap();
+    let prefix = path(&folder, "x");
+    let options = ["--loop", "fwq", "--for", "1s", "--warm-up", "100ms", "--no-causes", "--ncpus", "1"];
+    let report = noise(&[&options[..], &["--paraver", &prefix]].concat());
+    let cpu = &report["cpus"][0];
+    let quiet = number(&cpu["quiet_ns"]);
+    let wanted: Vec<u64> = list(&cpu["detours"]).iter().map(|detour| number(&detour[1]) - quiet).collect();
+    // A state: 1:cpu:application:task:thread:begin:end:state.
+    let records = fs::read_to_string(format!("{prefix}.prv")).unwrap();
+    let states = records.lines().filter(|line| line.starts_with("1:"));
+    let lengths: Vec<u64> = states
+        .map(|line| {
+            let fields: Vec<u64> = line.split(':').map(|field| field.parse().unwrap()).collect();
+            fields[6] - fields[5]
+        })
+        .collect();
+    assert!(!wanted.is_empty() && wanted.iter().all(|excess| lengths.contains(excess)), "{wanted:?} {lengths:?}");
+}
+
+/// The text says what was measured, not what was planned.
+#[test]
+fn an_interrupted_measurement_says_its_length() {
+    let mut command = Command::new(COX);
+    command.args(["noise", "--for", "50s", "--warm-up", "100ms", "--no-causes", "--ncpus", "1"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let said = testkit::run::on_one_line(&said);
+    assert!(said.contains(" s (ended early: 50.00 s were wanted) · threshold"), "{said}");
 }

@@ -81,6 +81,26 @@ fn noise_in_step_costs_less_than_noise_out_of_step() {
     assert!((apart - 1.111).abs() < 0.003, "{apart}");
 }
 
+/// What comes behind the last listed detour of a CPU is not known, and not silence.
+#[test]
+fn a_recording_ends_where_the_first_list_is_full() {
+    let folder = TempDir::new().unwrap();
+    let file = recording(&folder, "a.json", 2, &[periodic(0, 0), periodic(0, 0)]);
+    let mut report = read(&file);
+    let cpu = &mut report["cpus"][1];
+    cpu["truncated"] = Value::Bool(true);
+    cpu["detours"].as_array_mut().unwrap().truncate(200);
+    cpu["listed_ns"] = json!(1_990 * MS + MS / 2);
+    fs::write(&file, report.to_string()).unwrap();
+    let out = path(&folder, "out.json");
+    let ran = forecast(&[&file, "--ranks", "2", "--work", "1ms", "-q", "--json", &out]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let forecast = read(&out);
+    assert_eq!(forecast["sources"][0]["length_ns"], json!(1_990 * MS + MS / 2));
+    let slowdown = forecast["works"][0]["scales"][0]["slowdown"].as_f64().unwrap();
+    assert!((slowdown - 1.053).abs() < 0.01, "{slowdown}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_causes_are_ranked() {
     let folder = TempDir::new().unwrap();

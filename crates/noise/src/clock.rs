@@ -5,6 +5,7 @@
 
 use anyhow::{Result, bail};
 use arch::measuring::ticks;
+use interference::detours::TOLERANCE_NS;
 use machine::{Root, clock_source};
 
 /// Number of brackets of which the tightest counts.
@@ -87,6 +88,33 @@ impl Clock {
         (self.begin.error_ns + self.end.error_ns) as f64 / (self.end.ns - self.begin.ns) as f64 * 1e6
     }
 
+    /// Returns by how much the rate differs from that of an earlier span, ppm, without regard to the sign.
+    #[must_use]
+    pub fn change_ppm(&self, earlier: &Clock) -> f64 {
+        (self.ticks_per_ns() / earlier.ticks_per_ns() - 1.0).abs() * 1e6
+    }
+
+    /// Returns how far times in this span can be off if the rate has changed steadily since an earlier span, ns.
+    ///
+    /// The clock is a straight line between two instants. If the rate changes by d over the span, its mean has changed by d/2, and the line is off by
+    /// d · length / 8 in the middle.
+    #[must_use]
+    pub fn possible_error_ns(&self, earlier: &Clock) -> f64 {
+        self.error_of_ns(self.change_ppm(earlier))
+    }
+
+    /// Returns whether [`possible_error_ns`](Clock::possible_error_ns) is above what the comparison of detours and events tolerates. Rates differ
+    /// by the precision of their instants even if nothing has changed.
+    #[must_use]
+    pub fn drifted_since(&self, earlier: &Clock) -> bool {
+        let by_instants_ns = self.error_of_ns(self.error_ppm() + earlier.error_ppm());
+        self.possible_error_ns(earlier) > TOLERANCE_NS as f64 + by_instants_ns
+    }
+
+    fn error_of_ns(&self, change_ppm: f64) -> f64 {
+        change_ppm / 1e6 * (self.end.ns - self.begin.ns) as f64 / 4.0
+    }
+
     /// Returns the time of a tick on CLOCK_MONOTONIC, ns.
     #[must_use]
     pub fn time_ns(&self, tick: u64) -> u64 {
@@ -132,6 +160,22 @@ mod tests {
         let error = Clock::require_steady([a, b, at(2_000_500_000, 1_000_000_000)]).unwrap_err().to_string();
         assert!(error.contains("500 ppm within 1.0 s"), "{error}");
         assert!(Clock::require_steady([a, b, b]).is_err());
+    }
+
+    /// A change that hides events from their detours is noticed, and one that does not is none.
+    #[test]
+    fn a_rate_that_changes_after_the_warm_up_is_noticed() {
+        let (a, b) = (at(0, 0), at(2_000_000_000, 1_000_000_000));
+        let after = |more_ticks: u64| at(22_000_000_000 + more_ticks, 11_000_000_000);
+        let warm_up = Clock::new(a, b).unwrap();
+        let drift = |more_ticks| {
+            let window = Clock::new(b, after(more_ticks)).unwrap();
+            (window.possible_error_ns(&warm_up).round(), window.drifted_since(&warm_up))
+        };
+        assert_eq!(drift(0), (0.0, false));
+        // 0.1 ppm over ten seconds; the instants of a second's warm-up are precise to 0.04 ppm.
+        assert_eq!(drift(2_000), (250.0, false));
+        assert_eq!(drift(4_000), (500.0, true));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::clock::{Clock, Instant};
 use crate::counters::Reading;
 use crate::findings::{Collected, Found, join};
 use crate::loops::Window;
-use crate::plan::{GAPS, Plan, SMALLEST_THRESHOLD_NS};
+use crate::plan::{COARSE_NS, GAPS, Plan, SMALLEST_THRESHOLD_NS};
 use crate::source::{Functions, Source};
 use crate::team::Team;
 
@@ -46,6 +46,8 @@ pub struct Noise {
 struct Running {
     team: Team,
     instants: [Instant; 3],
+    /// The planned last tick.
+    end: u64,
     threshold_ticks: u64,
     smallest_gap_ticks: u64,
     before: Reading,
@@ -63,8 +65,14 @@ pub struct Measured {
     pub found: Found,
     /// The relation of counter and time.
     pub clock: Clock,
+    /// By how much the clock's rate has changed since the warm-up, ppm, if events may therefore be missed in detours.
+    pub clock_changed_ppm: Option<f64>,
+    /// Whether the measurement was ended before its planned end.
+    pub ended_early: bool,
     /// The threshold, ns.
     pub threshold_ns: u64,
+    /// The coarse threshold, ns.
+    pub coarse_ns: u64,
     /// The smallest gap between two readings of the clock, ns.
     pub smallest_gap_ns: u64,
     /// Tracepoints that did not report, by name.
@@ -149,10 +157,21 @@ impl Engine for Noise {
         let smallest_gap_ticks = smallest_gap();
         let default_ticks = (GAPS * smallest_gap_ticks).max(clock.ticks_in(SMALLEST_THRESHOLD_NS));
         let threshold_ticks = threshold_ns.map_or(default_ticks, |ns| clock.ticks_in(ns));
-        team.measure(Window { begin, end, threshold: threshold_ticks });
+        // Below the threshold, nothing is known.
+        let coarse = clock.ticks_in(COARSE_NS).max(threshold_ticks);
+        team.measure(Window { begin, end, threshold: threshold_ticks, coarse });
         let events = Vec::new();
-        self.running =
-            Some(Running { team, instants, threshold_ticks, smallest_gap_ticks, before, events, mask, has_free_cpu });
+        self.running = Some(Running {
+            team,
+            instants,
+            end,
+            threshold_ticks,
+            smallest_gap_ticks,
+            before,
+            events,
+            mask,
+            has_free_cpu,
+        });
         Ok(())
     }
 
@@ -173,6 +192,7 @@ impl Engine for Noise {
 
     fn undo(&mut self) -> Result<()> {
         let Some(mut running) = self.running.take() else { return Ok(()) };
+        let ended_early = arch::measuring::ticks() < running.end;
         running.team.stop();
         while !running.team.has_finished() {
             std::thread::sleep(Duration::from_millis(1));
@@ -180,7 +200,10 @@ impl Engine for Noise {
         let after = Reading::now(running.team.tids(), || self.source.counts())?;
         let (cpus, tids) = (running.team.cpus().to_vec(), running.team.tids().to_vec());
         let series = running.team.finish()?;
-        let clock = Clock::new(running.instants[2], Instant::now())?;
+        let [first, _, last] = running.instants;
+        let clock = Clock::new(last, Instant::now())?;
+        let warm_up = Clock::new(first, last)?;
+        let clock_changed_ppm = clock.drifted_since(&warm_up).then(|| clock.change_ppm(&warm_up));
         self.source.end();
         running.events.append(&mut self.source.drain()?);
         let (lost, without, blind) = (self.source.lost(), self.source.without(), self.source.blind());
@@ -202,7 +225,10 @@ impl Engine for Noise {
             functions: self.source.functions(&found.causes),
             found,
             clock,
+            clock_changed_ppm,
+            ended_early,
             threshold_ns: clock.length_ns(running.threshold_ticks),
+            coarse_ns: COARSE_NS.max(clock.length_ns(running.threshold_ticks)),
             smallest_gap_ns: clock.length_ns(running.smallest_gap_ticks),
             without,
             blind,

@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Ticks for which a thread computes between two looks at the phase.
 const LOOK_TICKS: u64 = 1 << 20;
 
+/// The longest work that is tried while its size is adapted: thirty tries take 0.3 s.
+const LONGEST_TRY: Duration = Duration::from_millis(10);
 /// Number of quanta beyond the expected ones for which there is room.
 const SPARE_QUANTA: usize = 1000;
 
@@ -42,6 +44,7 @@ struct Shared {
     begin: AtomicU64,
     end: AtomicU64,
     threshold: AtomicU64,
+    coarse: AtomicU64,
     finished: AtomicU32,
     ready: Mutex<Vec<Ready>>,
     meeting: Meeting,
@@ -76,6 +79,7 @@ impl Team {
             begin: AtomicU64::new(0),
             end: AtomicU64::new(0),
             threshold: AtomicU64::new(0),
+            coarse: AtomicU64::new(0),
             finished: AtomicU32::new(0),
             ready: Mutex::default(),
             meeting: Meeting::new(cpus.len()),
@@ -141,6 +145,7 @@ impl Team {
         self.shared.begin.store(window.begin, Ordering::Relaxed);
         self.shared.end.store(window.end, Ordering::Relaxed);
         self.shared.threshold.store(window.threshold, Ordering::Relaxed);
+        self.shared.coarse.store(window.coarse, Ordering::Relaxed);
         self.shared.phase.store(MEASURING, Ordering::Release);
     }
 
@@ -242,19 +247,21 @@ impl Member {
         (self.length.as_nanos() / quantum.as_nanos().max(1)) as usize * 21 / 20 + SPARE_QUANTA
     }
 
+    fn worker(&self, work: Work, quantum: Duration) -> Worker {
+        Worker::new(work, self.ticks(quantum), self.ticks(LONGEST_TRY))
+    }
+
     fn prepare(&self) -> Prepared {
         match self.measuring {
             Loop::Detour => Prepared::Detour(Ring::new(self.ring, NO_GAP)),
             Loop::Fwq(work, quantum) => {
-                Prepared::Fwq(Worker::new(work, self.ticks(quantum)), Ring::new(self.quanta(quantum), NO_GAP))
+                Prepared::Fwq(self.worker(work, quantum), Ring::new(self.quanta(quantum), NO_GAP))
             }
             Loop::Ftq(quantum) => {
                 let (length, quantum) = (self.ticks(self.length), self.ticks(quantum));
                 Prepared::Ftq(quantum, Ring::new(ftq::room(length, quantum), u64::MAX))
             }
-            Loop::Bsp(quantum) => {
-                Prepared::Bsp(Worker::new(Work::Integer, self.ticks(quantum)), Rings::new(self.quanta(quantum)))
-            }
+            Loop::Bsp(quantum) => Prepared::Bsp(self.worker(Work::Integer, quantum), Rings::new(self.quanta(quantum))),
         }
     }
 
@@ -268,6 +275,7 @@ impl Member {
             begin: shared.begin.load(Ordering::Relaxed),
             end: shared.end.load(Ordering::Relaxed),
             threshold: shared.threshold.load(Ordering::Relaxed),
+            coarse: shared.coarse.load(Ordering::Relaxed),
         };
         match prepared {
             Prepared::Detour(ring) => detour::measure(window, ring, &shared.stop),

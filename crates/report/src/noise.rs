@@ -61,9 +61,15 @@ pub struct Measurement {
     pub pinned: bool,
     /// Nominal length of the measurement.
     pub length_ns: u64,
+    /// Whether it was ended before that. False in documents of before.
+    #[serde(default)]
+    pub ended_early: bool,
+    /// Whether a hypervisor runs the machine: the flag `hypervisor` of its CPUs. Null in documents of before.
+    #[serde(default)]
+    pub guest: Option<bool>,
     /// The shortest detour that is recorded.
     pub threshold_ns: u64,
-    /// A second threshold, for comparison: figures above it vary less between measurements.
+    /// A second threshold, for comparison: figures above it vary less between measurements. Not below the first one.
     pub coarse_threshold_ns: u64,
     /// The smallest gap between two readings of the clock.
     pub smallest_gap_ns: u64,
@@ -82,6 +88,10 @@ pub struct Clock {
     pub ticks_per_us: f64,
     /// Largest error of the rate, parts per million.
     pub error_ppm: f64,
+    /// By how much the rate of the measurement differs from that of the warm-up, parts per million, if that is too much to compare the times of detours with
+    /// those of events: detours without an event are then unknown. Else null.
+    #[serde(default)]
+    pub changed_ppm: Option<f64>,
 }
 
 /// What the kernel told.
@@ -125,23 +135,27 @@ pub struct Cpu {
     pub begin_ns: u64,
     /// Length of the measurement.
     pub length_ns: u64,
+    /// Length of the part of the measurement whose detours are listed; `length_ns` if none is missing. 0 in documents of before.
+    #[serde(default)]
+    pub listed_ns: u64,
     /// Number of readings of the clock, quanta or steps.
     pub readings: u64,
-    /// The shortest quantum or step; null for `detour`.
+    /// The shortest quantum or step; null for `detour` and `ftq`.
     pub quiet_ns: Option<u64>,
     /// Mean time of a step with its barrier; null for other loops.
     pub step_ns: Option<f64>,
-    /// Detours above the threshold.
+    /// Detours above the threshold, also those that are not listed. `ftq` finds none.
     pub fine: Above,
-    /// Detours above the coarse threshold.
+    /// Detours above the coarse threshold, also those that are not listed. `ftq` finds none.
     pub coarse: Above,
     /// Whether some detours are counted but not listed, because there was no room for them.
     pub truncated: bool,
-    /// Time that was stolen with a known cause; null without events. The sums concern the listed detours.
+    /// Time that was stolen with a known cause; null without events, and for `ftq`. The sums by cause, and those of ticks, concern `listed_ns`.
     pub caused_ns: Option<u64>,
-    /// Time that was stolen outside this kernel; null without events.
+    /// Time that was stolen without an event; null like `caused_ns`. Of detours, that is outside this kernel. Quanta and steps may also have been slower
+    /// without an interruption.
     pub outside_ns: Option<u64>,
-    /// Time that was stolen by unknown causes; null without events.
+    /// Time that was stolen by unknown causes; null like `caused_ns`.
     pub unknown_ns: Option<u64>,
     /// What each cause took, the most first.
     pub by_cause: Vec<Taken>,
@@ -240,6 +254,13 @@ impl NoiseReport {
     }
 }
 
+impl Measurement {
+    /// Returns whether the loop repeats work of a fixed size. Its quanta also take longer if the work is slower, without any interruption.
+    pub(crate) fn has_fixed_work(&self) -> bool {
+        matches!(self.measuring.as_str(), "fwq" | "bsp")
+    }
+}
+
 impl Check {
     /// Returns whether all rows agree.
     #[must_use]
@@ -261,10 +282,16 @@ impl Cpu {
         length_ns.saturating_sub(self.quiet_ns.unwrap_or(0))
     }
 
-    /// Returns a time in each second of the measurement, µs.
+    /// Returns the length of the part of the measurement whose detours are listed, ns.
     #[must_use]
-    pub fn us_per_s(&self, ns: u64) -> f64 {
-        ns as f64 / 1e3 / self.seconds()
+    pub fn listed_ns(&self) -> u64 {
+        if self.listed_ns == 0 { self.length_ns } else { self.listed_ns }
+    }
+
+    /// Returns [`listed_ns`](Cpu::listed_ns) in seconds.
+    #[must_use]
+    pub fn listed_seconds(&self) -> f64 {
+        self.listed_ns().max(1) as f64 / 1e9
     }
 
     /// Returns the length of the measurement, s.

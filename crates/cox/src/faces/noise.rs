@@ -15,16 +15,13 @@ use machine::Root;
 use machine::interrupts;
 use machine::topology::Topology;
 use noise::findings::OfCpu;
+use noise::loops::Counted;
 use noise::source::Functions;
 use noise::{Loop, Measured, Work};
 use report::noise as doc;
 use samples::Samples;
 use session::provenance;
 use syscalls::Sysno;
-
-/// A detour of at least this length is above the second threshold, ns. Counts above 10 µs vary by some percent between measurements; those above
-/// 200 ns vary threefold.
-const COARSE_NS: u64 = 10_000;
 
 /// Returns the document.
 pub fn document(measured: &Measured) -> doc::NoiseReport {
@@ -39,9 +36,14 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
         call_site: None,
     };
     let outside = causes.len() as u32;
-    causes.push(special("outside this kernel", "outside"));
+    // Fixed work takes longer also if the CPU is slower: clock rate, SMT sibling, caches.
+    let without_event = match measured.plan.measuring {
+        Loop::Fwq(..) | Loop::Bsp(_) => "no interruption (slower work, or outside this kernel)",
+        Loop::Detour | Loop::Ftq(_) => "outside this kernel",
+    };
+    causes.push(special(without_event, "outside"));
     causes.push(special("unknown", "unknown"));
-    let is_complete = measured.blind.is_none() && measured.lost == 0;
+    let is_complete = measured.blind.is_none() && measured.lost == 0 && measured.clock_changed_ppm.is_none();
     let of_cpu = |cpu: &OfCpu| Cpu { measured, names: &names, cpu, begin_ns, outside, is_complete }.document();
     let cpus = found.cpus.iter().map(of_cpu).collect();
     let both = |of: fn(&noise::counters::Thread) -> u64| {
@@ -69,8 +71,10 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
             quantum_ns: quantum.map(|quantum| quantum.as_nanos() as u64),
             pinned: plan.pinned,
             length_ns: plan.length.as_nanos() as u64,
+            ended_early: measured.ended_early,
+            guest: Some(machine::hypervisor::is_guest(&Root::live())),
             threshold_ns: measured.threshold_ns,
-            coarse_threshold_ns: COARSE_NS,
+            coarse_threshold_ns: measured.coarse_ns,
             smallest_gap_ns: measured.smallest_gap_ns,
             begin_ns,
             online_cpus: Topology::read_online(&Root::live()).map_or(0, |online| online.len() as u32),
@@ -79,6 +83,7 @@ pub fn document(measured: &Measured) -> doc::NoiseReport {
             source: measured.clock_source.clone(),
             ticks_per_us: measured.clock.ticks_per_ns() * 1e3,
             error_ppm: measured.clock.error_ppm(),
+            changed_ppm: measured.clock_changed_ppm,
         },
         events: doc::Events {
             blind: measured.blind.clone(),
@@ -152,7 +157,7 @@ struct Cpu<'m> {
     begin_ns: u64,
     /// Index of the cause `outside`; that of `unknown` follows.
     outside: u32,
-    /// Whether the events are complete, apart from the CPU's audit.
+    /// Whether the events are complete and can be compared with the detours, apart from the CPU's audit.
     is_complete: bool,
 }
 
@@ -163,29 +168,26 @@ impl Cpu<'_> {
         let check = check(&cpu.audit, &cpu.silent);
         // A detour without an event is outside this kernel only if the kernel's counters agree with the events.
         let no_event = if self.is_complete && check.is_complete() { self.outside } else { self.outside + 1 };
-        let has_work = !matches!(self.measured.plan.measuring, Loop::Detour);
+        // Of fixed time quanta, the work is counted and not timed.
+        let has_work = matches!(self.measured.plan.measuring, Loop::Fwq(..) | Loop::Bsp(_));
         let quiet_ns = has_work.then(|| clock.length_ns(series.watched.smallest));
         let excess = |detour: &Detour| detour.length_ns.saturating_sub(quiet_ns.unwrap_or(0));
-        let above = |threshold: u64| {
-            let listed = cpu.detours.iter().map(excess).filter(|ns| *ns >= threshold);
-            listed.fold(doc::Above::default(), |sum, ns| doc::Above {
-                count: sum.count + 1,
-                stolen_ns: sum.stolen_ns + ns,
-                longest_ns: sum.longest_ns.max(ns),
-            })
+        let above = |counted: &Counted| doc::Above {
+            count: counted.count,
+            stolen_ns: clock.length_ns(counted.sum),
+            longest_ns: clock.length_ns(counted.longest),
         };
-        let listed = above(0);
-        let fine = doc::Above {
-            count: series.detours,
-            stolen_ns: clock.length_ns(series.stolen),
-            longest_ns: listed.longest_ns,
-        };
+        let length_ns = cpu.window_ns.1.saturating_sub(cpu.window_ns.0);
+        let end_of_list = cpu.detours.last().map_or(cpu.window_ns.0, |last| last.start_ns + last.length_ns);
+        let listed_ns =
+            if series.is_truncated() { end_of_list.saturating_sub(cpu.window_ns.0).min(length_ns) } else { length_ns };
         let parts = self.parts(&excess);
         let charges = self.charges(&parts, no_event, &excess);
         let sum_of = |of: &dyn Fn(u32) -> bool| -> u64 {
             charges.iter().flatten().filter(|(at, _)| of(*at)).map(|(_, ns)| ns).sum()
         };
-        let told = self.measured.blind.is_none();
+        // Fixed time quanta find no detours that could have causes.
+        let told = self.measured.blind.is_none() && !matches!(self.measured.plan.measuring, Loop::Ftq(_));
         let detours = cpu.detours.iter().zip(&charges).map(|(detour, charged)| {
             let most = charged.iter().max_by_key(|(_, ns)| *ns).map_or(self.outside + 1, |(at, _)| *at);
             (detour.start_ns.saturating_sub(self.begin_ns), detour.length_ns, most)
@@ -197,15 +199,16 @@ impl Cpu<'_> {
             cpu: cpu.cpu,
             tid: cpu.tid,
             begin_ns: cpu.window_ns.0.saturating_sub(self.begin_ns),
-            length_ns: cpu.window_ns.1.saturating_sub(cpu.window_ns.0),
+            length_ns,
+            listed_ns,
             readings: series.watched.readings,
             quiet_ns,
             step_ns: (!series.compute.is_empty()).then(|| {
                 let sum: u64 = series.samples.iter().sum();
                 sum as f64 / series.samples.len() as f64 / clock.ticks_per_ns()
             }),
-            fine,
-            coarse: above(COARSE_NS),
+            fine: above(&series.all),
+            coarse: above(&series.coarse),
             truncated: series.is_truncated(),
             caused_ns: told.then(|| sum_of(&|at| at < self.outside)),
             outside_ns: told.then(|| sum_of(&|at| at == self.outside)),

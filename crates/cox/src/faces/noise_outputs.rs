@@ -11,7 +11,7 @@ use trace::{hlog, netgauge, noise, paraver, perfetto};
 
 use super::print;
 use super::traces::{ENDINGS, with_ending};
-use crate::cli;
+use crate::cli::{self, LoopChoice};
 
 /// Length of an interval of a `.hlog` file, ms.
 const INTERVAL_MS: u64 = 1000;
@@ -76,6 +76,23 @@ impl Outputs {
         Ok(Outputs { text: outputs.text && !outputs.take_stdout(), ..outputs })
     }
 
+    /// Refuses files of detours from a loop that finds none: without any, they would say that the machine is silent.
+    ///
+    /// # Errors
+    /// The option and why it cannot be carried out.
+    pub fn check(options: &cli::Noise) -> Result<()> {
+        let of_detours = [
+            ("--trace", options.trace.is_some()),
+            ("--paraver", options.paraver.is_some()),
+            ("--hlog", options.hlog.is_some()),
+            ("--netgauge", options.netgauge.is_some()),
+        ];
+        match of_detours.iter().find(|(_, is_given)| *is_given && options.measuring == LoopChoice::Ftq) {
+            Some((option, _)) => bail!("{option}: --loop ftq finds no detours; use --loop detour or fwq"),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether one of the files is stdout.
     fn take_stdout(&self) -> bool {
         let files = self.json.iter().chain(&self.html).chain(&self.hlog).chain(&self.trace);
@@ -118,12 +135,17 @@ fn shown(report: &NoiseReport) -> noise::Noise {
     // The other clocks are those of now, less the time since the begin.
     let (monotonic, boot, real) = arch::clock::three_at_once();
     let since = monotonic.saturating_sub(report.measurement.begin_ns);
-    let ends = report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.length_ns);
+    let ends = report.cpus.iter().map(|cpu| cpu.begin_ns + cpu.listed_ns());
+    let of_cpu = |cpu: &Cpu| noise::Cpu {
+        cpu: cpu.cpu,
+        // Of a quantum, only what it took too long is a detour.
+        detours: cpu.detours.iter().map(|(start, length, cause)| (*start, cpu.lost_ns(*length), *cause)).collect(),
+    };
     noise::Noise {
         begin_ns: [report.measurement.begin_ns, boot.saturating_sub(since), real.saturating_sub(since)],
         length_ns: ends.max().unwrap_or(0),
         causes: report.causes.iter().map(|cause| (cause.name.clone(), cause.class.clone())).collect(),
-        cpus: report.cpus.iter().map(|cpu| noise::Cpu { cpu: cpu.cpu, detours: cpu.detours.clone() }).collect(),
+        cpus: report.cpus.iter().map(of_cpu).collect(),
     }
 }
 
@@ -135,10 +157,7 @@ fn of_json(report: &NoiseReport) -> Result<Vec<u8>> {
 
 /// Returns the start of each detour from the begin of its CPU's measurement, and its length. Of quanta, only what they took too long.
 fn detours(cpu: &Cpu) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let quiet_ns = cpu.quiet_ns.unwrap_or(0);
-    cpu.detours
-        .iter()
-        .map(move |(start, length, _)| (start.saturating_sub(cpu.begin_ns), length.saturating_sub(quiet_ns)))
+    cpu.detours.iter().map(|(start, length, _)| (start.saturating_sub(cpu.begin_ns), cpu.lost_ns(*length)))
 }
 
 fn of_netgauge(report: &NoiseReport, cpu: &Cpu) -> Result<Vec<u8>> {
@@ -148,7 +167,7 @@ fn of_netgauge(report: &NoiseReport, cpu: &Cpu) -> Result<Vec<u8>> {
         loop_ps: Some(gap_ns * 1000),
         iterations: Some(cpu.readings),
         threshold_percent: Some(of.threshold_ns * 100 / gap_ns),
-        period_ns: Some(cpu.length_ns),
+        period_ns: Some(cpu.listed_ns()),
         comments: vec![format!("cox {}, CPU {}", report.cox_version, cpu.cpu)],
     };
     let mut bytes = Vec::new();
@@ -161,7 +180,7 @@ fn of_intervals(report: &NoiseReport) -> Result<Vec<u8>> {
     let head = hlog::Head { comments: vec![format!("cox {}", report.cox_version)], ..hlog::Head::default() };
     let of_cpu = |cpu: &Cpu| {
         let tag = format!("cpu{}", cpu.cpu);
-        hlog::split(&tag, detours(cpu).collect::<Vec<_>>(), cpu.length_ns, INTERVAL_MS).collect::<Vec<_>>()
+        hlog::split(&tag, detours(cpu).collect::<Vec<_>>(), cpu.listed_ns(), INTERVAL_MS).collect::<Vec<_>>()
     };
     let mut intervals: Vec<hlog::Interval> = report.cpus.iter().flat_map(of_cpu).collect();
     intervals.sort_by_key(|interval| interval.start_ms);

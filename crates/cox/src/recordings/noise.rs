@@ -38,7 +38,8 @@ fn of_json(bytes: &[u8]) -> Result<Noise> {
     if report.measurement.measuring == "ftq" {
         bail!("fixed time quanta have no detours; record with --loop detour or fwq");
     }
-    let length_ns = report.cpus.iter().map(|cpu| cpu.begin_ns.saturating_add(cpu.length_ns)).max().unwrap_or(0);
+    // What comes behind the last listed detour of a CPU was not silent: nothing is known about it. All CPUs are replayed together.
+    let length_ns = report.cpus.iter().map(|cpu| cpu.begin_ns.saturating_add(cpu.listed_ns())).min().unwrap_or(0);
     let cpus = report.cpus.iter().map(|cpu| {
         let quiet_ns = cpu.quiet_ns.unwrap_or(0);
         let detours =

@@ -20,7 +20,7 @@ const WRONG: u8 = 2;
 
 /// Measures, prints the text, and writes the JSON and the page.
 pub fn noise(options: &cli::Noise) -> Result<u8> {
-    let plan = plan(options).and_then(|plan| plan.check().map(|()| plan));
+    let plan = Outputs::check(options).and_then(|()| plan(options)).and_then(|plan| plan.check().map(|()| plan));
     let plan = match plan {
         Ok(plan) => plan,
         Err(error) => {

@@ -95,7 +95,7 @@ pub fn measure(
         }
     }
     // Up to the barrier, a step is a quantum of work.
-    let work = from_quanta(steps.into_items(), window.threshold, (begin, last));
+    let work = from_quanta(steps.into_items(), &window, (begin, last));
     Series { compute: work.samples, samples: whole.into_items(), ..work }
 }
 
@@ -108,9 +108,10 @@ mod tests {
     fn all_threads_do_the_same_number_of_steps() {
         let (meeting, stop) = (Meeting::new(2), AtomicBool::new(false));
         let begin = ticks();
-        let window = Window { begin, end: begin + 400_000_000, threshold: 1_000 };
-        let one =
-            |leads| measure(window, Worker::new(Work::Integer, 100_000), Rings::new(10_000), &meeting, leads, &stop);
+        let window = Window { begin, end: begin + 400_000_000, threshold: 1_000, coarse: 10_000 };
+        let one = |leads| {
+            measure(window, Worker::new(Work::Integer, 100_000, 100_000), Rings::new(10_000), &meeting, leads, &stop)
+        };
         let (a, b) = std::thread::scope(|scope| {
             let other = scope.spawn(|| one(false));
             (one(true), other.join().unwrap())

@@ -30,8 +30,7 @@ pub fn measure(window: Window, ring: Ring<Gap>, stop: &AtomicBool) -> Series {
         let gap = until_gap(last, window.threshold, until, &mut series.watched);
         last = gap.after;
         if gap.before != gap.after {
-            series.detours += 1;
-            series.stolen += gap.after - gap.before;
+            series.take(gap.after - gap.before, &window);
             ring.push(gap);
             // The time that storing took is nobody's detour.
             last = ticks();
@@ -46,4 +45,26 @@ pub fn measure(window: Window, ring: Ring<Gap>, stop: &AtomicBool) -> Series {
     series.gaps = ring.into_items();
     series.window = (begin, last);
     series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loops::NO_GAP;
+
+    /// The figures of a measurement must not depend on how many of its detours there was room for.
+    #[test]
+    fn detours_that_are_not_listed_are_counted_by_length() {
+        let begin = ticks();
+        // Each reading of the clock is a detour, and each of them is coarse.
+        let window = Window { begin, end: begin + 2_000_000, threshold: 0, coarse: 1 };
+        let series = measure(window, Ring::new(10, NO_GAP), &AtomicBool::new(false));
+        assert_eq!(series.gaps.len(), 10);
+        assert!(series.is_truncated() && series.all.count > 100, "{:?}", series.all);
+        assert_eq!(series.coarse, series.all);
+        let listed = series.gaps.iter().map(|gap| gap.after - gap.before).max().unwrap_or(0);
+        assert!(series.all.longest >= listed && series.all.sum >= series.all.longest);
+        let window = Window { begin: ticks(), end: ticks() + 2_000_000, threshold: 0, coarse: u64::MAX };
+        assert_eq!(measure(window, Ring::new(10, NO_GAP), &AtomicBool::new(false)).coarse.count, 0);
+    }
 }

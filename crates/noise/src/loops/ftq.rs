@@ -18,12 +18,12 @@ pub fn room(length: u64, quantum: u64) -> usize {
 
 /// Counts the units in each quantum of `quantum` ticks. A quantum that a detour covers as a whole has 0 units.
 pub fn measure(window: Window, quantum: u64, mut counts: Ring<u64>, stop: &AtomicBool) -> Series {
-    // The grid is the counter's own: each quantum begins at a multiple of its length.
-    let first = window.begin.next_multiple_of(quantum);
+    // The grid is the counter's own: each quantum begins at a multiple of its length. What passed before the thread came here is not measured: such
+    // quanta would look like quanta that were lost as a whole.
+    let first = ticks().max(window.begin).next_multiple_of(quantum);
     let mut end = first + quantum;
-    let begin = wait_for(first);
+    let mut now = wait_for(first);
     let mut units = 0;
-    let mut now = begin;
     while end <= window.end && !is_over(stop) {
         integer_work(UNIT);
         now = ticks();
@@ -42,4 +42,19 @@ pub fn measure(window: Window, quantum: u64, mut counts: Ring<u64>, stop: &Atomi
     let samples = counts.into_items();
     let watched = Watched { smallest: samples.iter().copied().max().unwrap_or(0), readings: samples.len() as u64 };
     Series { samples, watched, window: (first, now), ..Series::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_begins_late_has_lost_nothing_before() {
+        let (now, quantum) = (ticks(), 2_000_000);
+        let window = Window { begin: now - 100 * quantum, end: now + 8 * quantum, threshold: 0, coarse: 0 };
+        let series =
+            measure(window, quantum, Ring::new(room(108 * quantum, quantum), u64::MAX), &AtomicBool::new(false));
+        assert!(series.window.0 >= now, "{:?} {now}", series.window);
+        assert!(series.samples.len() <= 8, "{}", series.samples.len());
+    }
 }

@@ -27,8 +27,16 @@ pub struct Worker {
 
 impl Worker {
     /// Makes work that takes `quantum` ticks on this CPU. The size is found by the shortest of several tries, because the others were disturbed.
+    /// Work of more than `longest_try` ticks is found from smaller work: tries of it would take too long, and a tick would disturb each of them.
     #[must_use]
-    pub fn new(work: Work, quantum: u64) -> Worker {
+    pub fn new(work: Work, quantum: u64, longest_try: u64) -> Worker {
+        let tried = quantum.min(longest_try);
+        let mut worker = Worker::adapted(work, tried);
+        worker.units = ((worker.units as f64 * (quantum as f64 / tried.max(1) as f64)).round() as u64).max(1);
+        worker
+    }
+
+    fn adapted(work: Work, quantum: u64) -> Worker {
         let words = if work == Work::Streaming { STREAM_BYTES / 8 } else { 8 };
         let mut worker = Worker { work, memory: vec![1; words], at: 0, units: (quantum / 16).max(1) };
         for _ in 0..STEPS {
@@ -71,18 +79,19 @@ pub fn measure(window: Window, mut worker: Worker, mut quanta: Ring<Gap>, stop: 
             break;
         }
     }
-    from_quanta(quanta.into_items(), window.threshold, (begin, last))
+    from_quanta(quanta.into_items(), &window, (begin, last))
 }
 
 /// Finds the disturbed quanta: those that took longer than the shortest one by more than the threshold.
-pub(super) fn from_quanta(quanta: Vec<Gap>, threshold: u64, window: (u64, u64)) -> Series {
+pub(super) fn from_quanta(quanta: Vec<Gap>, wanted: &Window, window: (u64, u64)) -> Series {
     let samples: Vec<u64> = quanta.iter().map(|quantum| quantum.after - quantum.before).collect();
     let smallest = samples.iter().copied().min().unwrap_or(0);
     let gaps: Vec<Gap> =
-        quanta.into_iter().filter(|quantum| quantum.after - quantum.before - smallest > threshold).collect();
-    let stolen = gaps.iter().map(|gap| gap.after - gap.before - smallest).sum();
+        quanta.into_iter().filter(|quantum| quantum.after - quantum.before - smallest > wanted.threshold).collect();
     let watched = arch::measuring::Watched { smallest, readings: samples.len() as u64 };
-    Series { detours: gaps.len() as u64, gaps, stolen, watched, samples, compute: Vec::new(), window }
+    let mut series = Series { watched, samples, window, ..Series::default() };
+    gaps.iter().for_each(|gap| series.take(gap.after - gap.before - smallest, wanted));
+    Series { gaps, ..series }
 }
 
 #[cfg(test)]
@@ -92,18 +101,30 @@ mod tests {
     #[test]
     fn a_quantum_that_takes_longer_than_the_shortest_is_a_detour() {
         let quantum = |before, after| Gap { before, after };
-        let series = from_quanta(vec![quantum(0, 110), quantum(120, 220), quantum(230, 530)], 10, (0, 530));
+        let wanted = Window { begin: 0, end: 530, threshold: 10, coarse: 201 };
+        let series = from_quanta(vec![quantum(0, 110), quantum(120, 220), quantum(230, 530)], &wanted, (0, 530));
         assert_eq!(series.samples, [110, 100, 300]);
         assert_eq!(series.gaps, [quantum(230, 530)], "10 is not above the threshold");
-        assert_eq!((series.stolen, series.watched.smallest), (200, 100));
+        assert_eq!((series.all.sum, series.coarse.count, series.watched.smallest), (200, 0, 100));
     }
 
     #[test]
     fn work_is_adapted_to_the_quantum() {
         for work in [Work::Integer, Work::Streaming] {
-            let mut worker = Worker::new(work, 200_000);
+            let mut worker = Worker::new(work, 200_000, 1_000_000);
             let took = (0..50).map(|_| worker.quantum()).min().unwrap();
             assert!((150_000..250_000).contains(&took), "{work:?} {took}");
         }
+    }
+
+    /// Tries of two seconds would take a minute for each size.
+    #[test]
+    fn long_work_is_adapted_by_short_tries() {
+        let begin = ticks();
+        let mut worker = Worker::new(Work::Integer, 200_000_000, 1_000_000);
+        assert!(ticks() - begin < 20 * 200_000_000, "{}", ticks() - begin);
+        let took = (0..3).map(|_| worker.quantum()).min().unwrap();
+        // Other programs on the CPU make it longer.
+        assert!((100_000_000..1_600_000_000).contains(&took), "{took}");
     }
 }

@@ -15,10 +15,10 @@ pub struct Series {
     /// Detours: gaps above the threshold. For work quanta, the quanta that took longer than the shortest one by more than the threshold, with the
     /// excess as the length.
     pub gaps: Vec<Gap>,
-    /// Number of detours, also of those that were not recorded because the ring was full.
-    pub detours: u64,
-    /// Sum of the lengths of all detours, ticks.
-    pub stolen: u64,
+    /// All detours, also those that were not recorded because the ring was full.
+    pub all: Counted,
+    /// Of these, the ones of at least the coarse threshold.
+    pub coarse: Counted,
     /// Smallest gap or quantum, ticks, and number of readings.
     pub watched: Watched,
     /// Quanta or steps: the time of each (ticks), or for fixed time the units of work in each.
@@ -33,11 +33,38 @@ impl Series {
     /// Returns whether detours were not recorded because the ring was full.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
-        self.detours > self.gaps.len() as u64
+        self.all.count > self.gaps.len() as u64
+    }
+
+    /// Counts a detour.
+    fn take(&mut self, ticks: u64, window: &Window) {
+        self.all.take(ticks);
+        if ticks >= window.coarse {
+            self.coarse.take(ticks);
+        }
     }
 }
 
-/// From when to when a thread measures, and the threshold, in ticks.
+/// Detours as sums, which need no room for each of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Their number.
+    pub count: u64,
+    /// The sum of their lengths, ticks.
+    pub sum: u64,
+    /// The length of the longest, ticks.
+    pub longest: u64,
+}
+
+impl Counted {
+    fn take(&mut self, ticks: u64) {
+        self.count += 1;
+        self.sum += ticks;
+        self.longest = self.longest.max(ticks);
+    }
+}
+
+/// From when to when a thread measures, and the thresholds, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// First tick.
@@ -46,6 +73,8 @@ pub struct Window {
     pub end: u64,
     /// The shortest detour that is recorded.
     pub threshold: u64,
+    /// The shortest detour that is counted as coarse; not below the threshold.
+    pub coarse: u64,
 }
 
 /// Waits for the first tick of a window. All threads of a measurement begin at the same tick.

@@ -4,6 +4,7 @@ use advise::numbers::{count, counted, duration};
 
 use super::samples::small_percent;
 use super::{Cpu, NoiseReport, Taken, ticks};
+use crate::round::apportion;
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -50,10 +51,14 @@ pub(crate) fn header(report: &NoiseReport) -> String {
         "bsp" => format!("work and barrier, steps{quantum}"),
         _ => "selfish detour".to_owned(),
     };
-    let source = report.clock.source.as_deref().unwrap_or("counter");
+    let length = match report.cpus.iter().map(|cpu| cpu.length_ns).max() {
+        Some(measured_ns) if of.ended_early => {
+            format!("{} (ended early: {} were wanted)", duration(measured_ns), duration(of.length_ns))
+        }
+        _ => duration(of.length_ns),
+    };
     format!(
-        "noise on {where_} · {what}, {} · threshold {} · {source} {:.3} GHz (±{:.1} ppm)",
-        duration(of.length_ns),
+        "noise on {where_} · {what}, {length} · threshold {} · counter {:.3} GHz (±{:.1} ppm)",
         duration(of.threshold_ns),
         report.clock.ticks_per_us / 1e3,
         report.clock.error_ppm
@@ -66,7 +71,7 @@ fn of_cpu(report: &NoiseReport, cpu: &Cpu, style: &Style) -> Vec<String> {
         lines.extend(causes(report, cpu, style));
     }
     if cpu.ticks.len() > 1 {
-        lines.extend(ticks::lines(&cpu.ticks, cpu.seconds(), style));
+        lines.extend(ticks::lines(&cpu.ticks, cpu.listed_seconds(), style));
     }
     lines.extend(style.wrapped(&check(report, cpu), "  check: ", "      "));
     lines
@@ -82,12 +87,12 @@ pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     let mut parts = vec![format!(
         "{name}: {:.3} % is stolen ({:.0} µs/s) · {} detours, longest {} · above {}: {:.3} %, {}/s",
         cpu.stolen() * 100.0,
-        cpu.us_per_s(cpu.fine.stolen_ns),
+        us(cpu.fine.stolen_ns, cpu.seconds()),
         count(cpu.fine.count),
         duration(cpu.fine.longest_ns),
         duration(of.coarse_threshold_ns),
         cpu.coarse.stolen_ns as f64 / cpu.length_ns.max(1) as f64 * 100.0,
-        rate(cpu.coarse.count, cpu),
+        rate(cpu.coarse.count, cpu.seconds()),
     )];
     if let Some(quiet) = cpu.quiet_ns {
         parts.push(format!("quiet quantum {}", duration(quiet)));
@@ -96,18 +101,15 @@ pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
         parts.push(format!("step {} · S = {:.4}", duration(step as u64), step / quiet.max(1) as f64));
     }
     if let (Some(caused), Some(outside), Some(unknown)) = (cpu.caused_ns, cpu.outside_ns, cpu.unknown_ns) {
-        let sum = (caused + outside + unknown).max(1) as f64;
-        let share = |ns: u64| ns as f64 / sum * 100.0;
-        parts.push(format!(
-            "caused {:.0} %, outside this kernel {:.0} %, unknown {:.0} %",
-            share(caused),
-            share(outside),
-            share(unknown)
-        ));
+        let [caused, outside, unknown] = shares([caused, outside, unknown]);
+        let without_event = if of.has_fixed_work() { "no interruption" } else { "outside this kernel" };
+        parts.push(format!("caused {caused}, {without_event} {outside}, unknown {unknown}"));
     }
     if cpu.truncated {
         parts.push(format!(
-            "only the first {} detours are listed and explained: raise --threshold, or --ring",
+            "the first {} of {} are explained, with {} detours: raise --threshold, or --ring",
+            duration(cpu.listed_ns()),
+            duration(cpu.length_ns),
             count(cpu.detours.len() as u64)
         ));
     }
@@ -129,8 +131,24 @@ fn lost(cpu: &Cpu) -> String {
     parts.join(" · ")
 }
 
-fn rate(number: u64, cpu: &Cpu) -> String {
-    let rate = number as f64 / cpu.seconds();
+/// Shares in whole percents, which sum to 100 unless one is below or above all of them: `<1 %` is not nothing, and `>99 %` not all.
+fn shares(parts: [u64; 3]) -> [String; 3] {
+    let percents = apportion(&parts, 100);
+    let sum: u64 = parts.iter().sum();
+    std::array::from_fn(|at| match percents[at] {
+        0 if parts[at] > 0 => "<1 %".to_owned(),
+        100 if parts[at] < sum => ">99 %".to_owned(),
+        percent => format!("{percent} %"),
+    })
+}
+
+/// A time in each second, µs.
+fn us(ns: u64, seconds: f64) -> f64 {
+    ns as f64 / 1e3 / seconds
+}
+
+fn rate(number: u64, seconds: f64) -> String {
+    let rate = number as f64 / seconds;
     if rate < 99.95 { format!("{rate:.1}") } else { count(rate.round() as u64) }
 }
 
@@ -155,14 +173,19 @@ pub(crate) fn caused_by<'s>(report: &NoiseReport, cpu: &Cpu, style: &'s Style) -
     let mut table = Table::new(style).with_names_of(NAMES);
     let name = |at: u32| report.causes.get(at as usize).map_or_else(String::new, |cause| cause.name.clone());
     table.column("cause", Align::Left, 0, listed.iter().map(|taken| name(taken.cause)));
-    table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, cpu)));
+    // Events are counted over the whole measurement, and detours without one as far as they are listed.
+    let has_events = |at: u32| {
+        !report.causes.get(at as usize).is_some_and(|cause| matches!(cause.class.as_str(), "outside" | "unknown"))
+    };
+    let seconds = |at: u32| if has_events(at) { cpu.seconds() } else { cpu.listed_seconds() };
+    table.column("rate/s", Align::Right, 0, listed.iter().map(|taken| rate(taken.count, seconds(taken.cause))));
     table.column("median", Align::Right, 1, listed.iter().map(|taken| duration(taken.median_ns)));
     table.column("max", Align::Right, 0, listed.iter().map(|taken| duration(taken.longest_ns)));
-    let us = |ns: u64| format!("{:.1}", cpu.us_per_s(ns));
-    table.column("µs/s", Align::Right, 0, listed.iter().map(|taken| us(taken.stolen_ns)));
+    let stolen = |taken: &&Taken| format!("{:.1}", us(taken.stolen_ns, cpu.listed_seconds()));
+    table.column("µs/s", Align::Right, 0, listed.iter().map(stolen));
     let rest = &cpu.by_cause[listed.len()..];
     let sum: u64 = rest.iter().map(|taken| taken.stolen_ns).sum();
-    let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), cpu.us_per_s(sum));
+    let more = format!("{} more: {:.1} µs/s", counted(rest.len() as u64, "cause"), us(sum, cpu.listed_seconds()));
     (table, (!rest.is_empty()).then_some(more))
 }
 
@@ -179,6 +202,9 @@ pub(crate) fn knobs(report: &NoiseReport, cpu: &Cpu) -> Vec<String> {
 pub(crate) fn check(report: &NoiseReport, cpu: &Cpu) -> String {
     let events = &report.events;
     let mut parts = Vec::new();
+    if let Some(ppm) = report.clock.changed_ppm {
+        parts.push(format!("the clock's rate changed by {ppm:.2} ppm: detours without an event are unknown"));
+    }
     if events.blind.is_some() {
         parts.push("the kernel's events were not read, so no detour has a cause".to_owned());
     } else {
@@ -213,8 +239,34 @@ pub(crate) fn conclusion(report: &NoiseReport) -> Option<String> {
     let share = *most as f64 / total.max(1) as f64 * 100.0;
     let knob = match (&cause.knob, cause.class.as_str()) {
         (Some(knob), _) => format!("; what silences it: {knob}"),
-        (None, "outside") => "; only the host of this virtual machine, or the firmware, can change that".to_owned(),
+        (None, "outside") if report.measurement.has_fixed_work() => {
+            "; --loop detour tells slower work from interruptions".to_owned()
+        }
+        (None, "outside") => format!("; only {} can change that", who_is_outside(report.measurement.guest)),
         _ => String::new(),
     };
     Some(format!("Most is taken by: {} ({share:.0} % of the stolen time){knob}", cause.name))
+}
+
+/// What stops a CPU without this kernel.
+fn who_is_outside(is_guest: Option<bool>) -> &'static str {
+    match is_guest {
+        Some(true) => "the host of this virtual machine, or the firmware,",
+        Some(false) => "the firmware or the processor itself",
+        None => "the host of a virtual machine, the firmware or the processor itself",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_none_disappears() {
+        assert_eq!(shares([1, 1, 1]), ["34 %", "33 %", "33 %"]);
+        assert_eq!(shares([9_930, 36, 34]), ["99 %", "1 %", "<1 %"]);
+        assert_eq!(shares([9_999, 1, 0]), [">99 %", "<1 %", "0 %"]);
+        assert_eq!(shares([7, 0, 0]), ["100 %", "0 %", "0 %"]);
+        assert_eq!(shares([0, 0, 0]), ["0 %", "0 %", "0 %"]);
+    }
 }

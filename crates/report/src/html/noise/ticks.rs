@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut Markup, cpu: &Cpu) {
     };
     classes::legend(out, &classes::used(is_used));
     out.push_str("</figure>\n");
-    table::write(out, &table_of_ticks(groups, cpu.seconds(), &Style::default()), "");
+    table::write(out, &table_of_ticks(groups, cpu.listed_seconds(), &Style::default()), "");
 }
 
 fn bar(out: &mut Markup, group: &TickGroup) {
