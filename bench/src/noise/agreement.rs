@@ -79,7 +79,7 @@ fn by_loop(field: &Field<'_>) -> Result<Causes> {
     for taken in &cpu.by_cause {
         let cause = report.causes.get(taken.cause as usize).context("a cause has no name")?;
         if !["outside", "unknown"].contains(&cause.class.as_str()) {
-            add(&mut causes, &cause.name, taken.count, cpu.us_per_s(taken.inside_ns));
+            add(&mut causes, &cause.name, taken.count, taken.inside_ns as f64 / 1e3 / cpu.seconds());
         }
     }
     Ok(causes)

@@ -30,7 +30,7 @@ pub fn slides(field: &Field<'_>) -> Result<Findings> {
                 taken.count as f64 / (cpu.length_ns as f64 / 1e9),
                 taken.median_ns as f64 / 1e3,
                 taken.longest_ns as f64 / 1e3,
-                cpu.us_per_s(taken.inside_ns)
+                taken.inside_ns as f64 / 1e3 / cpu.seconds()
             ));
         }
     }
