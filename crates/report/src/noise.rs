@@ -169,6 +169,10 @@ pub struct Cpu {
     /// ones are one group, the last. Empty without events.
     #[serde(default)]
     pub ticks: Vec<TickGroup>,
+    /// Histogram of the detours of `detour` by length, also of those that are not listed: the shortest length of a bucket, and the number of detours in it.
+    /// Each power of two has sixteen buckets. Null for other loops.
+    #[serde(default)]
+    pub lengths: Option<Vec<(u64, u64)>>,
     /// Histogram of the quanta of `fwq`: the shortest length of a bucket, and the number of quanta in it. Null for other loops.
     #[serde(default)]
     pub quanta: Option<Vec<(u64, u64)>>,

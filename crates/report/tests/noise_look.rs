@@ -58,7 +58,7 @@ fn what_ticks_did_is_listed_if_they_did_different_things() {
 fn documents_of_before_are_read() {
     let mut json = serde_json::to_value(measured("detour")).unwrap();
     let cpu = json["cpus"][0].as_object_mut().unwrap();
-    for added in ["ticks", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
+    for added in ["ticks", "lengths", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
         assert!(cpu.remove(added).is_some(), "{added}");
     }
     let mut read: report::noise::NoiseReport = serde_json::from_value(json.clone()).unwrap();
