@@ -67,6 +67,9 @@ fn documents_of_before_are_read() {
     read = serde_json::from_value(json).unwrap();
     assert_eq!(read.cpus[0].listed_ns(), read.cpus[0].length_ns);
     assert_eq!(read.cpus[0].listed_seconds(), read.cpus[0].seconds());
+    read.cpus[0].truncated = true;
+    let (begin, length, _) = *read.cpus[0].detours.last().unwrap();
+    assert_eq!(read.cpus[0].listed_ns(), begin + length);
 }
 
 /// Only the time whose detours are listed has causes, so their rates are of that time.
