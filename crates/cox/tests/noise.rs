@@ -369,6 +369,8 @@ fn a_full_list_is_no_quiet_machine() {
     assert!(listed < length, "{listed} {length}");
     assert!(number(&cpu["coarse"]["count"]) > 3, "a tick takes longer than 10 µs here now and then: {}", cpu["coarse"]);
     assert!(number(&cpu["fine"]["longest_ns"]) >= number(&cpu["coarse"]["longest_ns"]));
+    let by_length: u64 = list(&cpu["lengths"]).iter().map(|bucket| number(&bucket[1])).sum();
+    assert_eq!(by_length, number(&cpu["fine"]["count"]), "also those that are not listed");
     let period = fs::read_to_string(netgauge).unwrap();
     assert!(!period.contains(&length.to_string()), "{period}");
 }

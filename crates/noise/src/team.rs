@@ -17,7 +17,7 @@ use rustix::thread::{CpuSet as KernelCpuSet, gettid, sched_setaffinity};
 
 use crate::loops::bsp::{self, Meeting, Rings};
 use crate::loops::fwq::Worker;
-use crate::loops::{NO_GAP, Ring, Series, Window, detour, ftq, fwq};
+use crate::loops::{Histogram, NO_GAP, Ring, Series, Window, detour, ftq, fwq};
 use crate::plan::{Loop, Plan, Work};
 
 /// Stack of a measuring thread, bytes. It is locked in memory with everything else.
@@ -197,7 +197,7 @@ struct Member {
 
 /// The memory and the work of a loop.
 enum Prepared {
-    Detour(Ring<Gap>),
+    Detour(Ring<Gap>, Histogram),
     Fwq(Worker, Ring<Gap>),
     Ftq(u64, Ring<u64>),
     Bsp(Worker, Rings),
@@ -253,7 +253,7 @@ impl Member {
 
     fn prepare(&self) -> Prepared {
         match self.measuring {
-            Loop::Detour => Prepared::Detour(Ring::new(self.ring, NO_GAP)),
+            Loop::Detour => Prepared::Detour(Ring::new(self.ring, NO_GAP), Histogram::new()),
             Loop::Fwq(work, quantum) => {
                 Prepared::Fwq(self.worker(work, quantum), Ring::new(self.quanta(quantum), NO_GAP))
             }
@@ -278,7 +278,7 @@ impl Member {
             coarse: shared.coarse.load(Ordering::Relaxed),
         };
         match prepared {
-            Prepared::Detour(ring) => detour::measure(window, ring, &shared.stop),
+            Prepared::Detour(ring, lengths) => detour::measure(window, ring, lengths, &shared.stop),
             Prepared::Fwq(worker, ring) => fwq::measure(window, worker, ring, &shared.stop),
             Prepared::Ftq(quantum, ring) => ftq::measure(window, quantum, ring, &shared.stop),
             Prepared::Bsp(worker, rings) => {

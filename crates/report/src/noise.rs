@@ -150,7 +150,7 @@ pub struct Cpu {
     pub coarse: Above,
     /// Whether some detours are counted but not listed, because there was no room for them.
     pub truncated: bool,
-    /// Time that was stolen with a known cause; null without events, and for `ftq`. The sums by cause, and those of ticks, concern `listed_ns`.
+    /// Time that was stolen with a known cause; null without events, and for `ftq`. What detours are charged with, and the times of ticks, concern `listed_ns`.
     pub caused_ns: Option<u64>,
     /// Time that was stolen without an event; null like `caused_ns`. Of detours, that is outside this kernel. Quanta and steps may also have been slower
     /// without an interruption.
@@ -169,6 +169,10 @@ pub struct Cpu {
     /// ones are one group, the last. Empty without events.
     #[serde(default)]
     pub ticks: Vec<TickGroup>,
+    /// Histogram of the detours of `detour` by length, also of those that are not listed: the shortest length of a bucket, and the number of detours in it.
+    /// Each power of two has sixteen buckets. Null for other loops.
+    #[serde(default)]
+    pub lengths: Option<Vec<(u64, u64)>>,
     /// Histogram of the quanta of `fwq`: the shortest length of a bucket, and the number of quanta in it. Null for other loops.
     #[serde(default)]
     pub quanta: Option<Vec<(u64, u64)>>,
@@ -282,10 +286,21 @@ impl Cpu {
         length_ns.saturating_sub(self.quiet_ns.unwrap_or(0))
     }
 
+    /// Returns a time in each second of the measurement, µs.
+    #[must_use]
+    pub fn us_per_s(&self, ns: u64) -> f64 {
+        ns as f64 / 1e3 / self.seconds()
+    }
+
     /// Returns the length of the part of the measurement whose detours are listed, ns.
     #[must_use]
     pub fn listed_ns(&self) -> u64 {
-        if self.listed_ns == 0 { self.length_ns } else { self.listed_ns }
+        let end_of_list = || self.detours.last().map_or(0, |(begin, length, _)| begin + length);
+        match self.listed_ns {
+            0 if self.truncated => end_of_list().saturating_sub(self.begin_ns),
+            0 => self.length_ns,
+            listed_ns => listed_ns,
+        }
     }
 
     /// Returns [`listed_ns`](Cpu::listed_ns) in seconds.

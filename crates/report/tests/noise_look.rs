@@ -58,7 +58,7 @@ fn what_ticks_did_is_listed_if_they_did_different_things() {
 fn documents_of_before_are_read() {
     let mut json = serde_json::to_value(measured("detour")).unwrap();
     let cpu = json["cpus"][0].as_object_mut().unwrap();
-    for added in ["ticks", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
+    for added in ["ticks", "lengths", "quanta", "steps", "until_barrier", "loss", "spectrum"] {
         assert!(cpu.remove(added).is_some(), "{added}");
     }
     let mut read: report::noise::NoiseReport = serde_json::from_value(json.clone()).unwrap();
@@ -67,6 +67,9 @@ fn documents_of_before_are_read() {
     read = serde_json::from_value(json).unwrap();
     assert_eq!(read.cpus[0].listed_ns(), read.cpus[0].length_ns);
     assert_eq!(read.cpus[0].listed_seconds(), read.cpus[0].seconds());
+    read.cpus[0].truncated = true;
+    let (begin, length, _) = *read.cpus[0].detours.last().unwrap();
+    assert_eq!(read.cpus[0].listed_ns(), begin + length);
 }
 
 /// Only the time whose detours are listed has causes, so their rates are of that time.

@@ -218,6 +218,7 @@ impl Cpu<'_> {
             steal_ns: cpu.steal_ns,
             detours: detours.collect(),
             ticks: ticks.into_iter().map(ticks::row).collect(),
+            lengths: samples.lengths,
             quanta: samples.quanta,
             steps: samples.steps,
             until_barrier: samples.until_barrier,

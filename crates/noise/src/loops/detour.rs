@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use arch::measuring::{Gap, Watched, ticks, until_gap};
 
-use super::{Ring, Series, Window, is_over, wait_for};
+use super::{Histogram, Ring, Series, Window, is_over, wait_for};
 
 /// How often the loop looks whether it should end early, in parts of the window.
 const LOOKS: u64 = 100;
@@ -19,9 +19,9 @@ pub fn warm_up(tick_limit: u64, is_done: impl Fn() -> bool) {
 }
 
 /// Records the gaps of a window.
-pub fn measure(window: Window, ring: Ring<Gap>, stop: &AtomicBool) -> Series {
+pub fn measure(window: Window, ring: Ring<Gap>, lengths: Histogram, stop: &AtomicBool) -> Series {
     let mut ring = ring;
-    let mut series = Series::default();
+    let mut series = Series { lengths, ..Series::default() };
     let look = (window.end.saturating_sub(window.begin) / LOOKS).max(1);
     let begin = wait_for(window.begin);
     let mut last = begin;
@@ -31,6 +31,7 @@ pub fn measure(window: Window, ring: Ring<Gap>, stop: &AtomicBool) -> Series {
         last = gap.after;
         if gap.before != gap.after {
             series.take(gap.after - gap.before, &window);
+            series.lengths.take(gap.after - gap.before);
             ring.push(gap);
             // The time that storing took is nobody's detour.
             last = ticks();
@@ -58,13 +59,14 @@ mod tests {
         let begin = ticks();
         // Each reading of the clock is a detour, and each of them is coarse.
         let window = Window { begin, end: begin + 2_000_000, threshold: 0, coarse: 1 };
-        let series = measure(window, Ring::new(10, NO_GAP), &AtomicBool::new(false));
+        let series = measure(window, Ring::new(10, NO_GAP), Histogram::new(), &AtomicBool::new(false));
         assert_eq!(series.gaps.len(), 10);
         assert!(series.is_truncated() && series.all.count > 100, "{:?}", series.all);
         assert_eq!(series.coarse, series.all);
+        assert_eq!(series.lengths.buckets().map(|(_, count)| count).sum::<u64>(), series.all.count);
         let listed = series.gaps.iter().map(|gap| gap.after - gap.before).max().unwrap_or(0);
         assert!(series.all.longest >= listed && series.all.sum >= series.all.longest);
         let window = Window { begin: ticks(), end: ticks() + 2_000_000, threshold: 0, coarse: u64::MAX };
-        assert_eq!(measure(window, Ring::new(10, NO_GAP), &AtomicBool::new(false)).coarse.count, 0);
+        assert_eq!(measure(window, Ring::new(10, NO_GAP), Histogram::new(), &AtomicBool::new(false)).coarse.count, 0);
     }
 }

@@ -19,6 +19,8 @@ pub struct Series {
     pub all: Counted,
     /// Of these, the ones of at least the coarse threshold.
     pub coarse: Counted,
+    /// All detours of the detour loop by length; empty for other loops.
+    pub lengths: Histogram,
     /// Smallest gap or quantum, ticks, and number of readings.
     pub watched: Watched,
     /// Quanta or steps: the time of each (ticks), or for fixed time the units of work in each.
@@ -61,6 +63,42 @@ impl Counted {
         self.count += 1;
         self.sum += ticks;
         self.longest = self.longest.max(ticks);
+    }
+}
+
+/// Number of buckets for each power of two, as a power of two.
+const FINE: u32 = 4;
+/// Number of buckets of a histogram: single ticks below 32, then sixteen for each power of two.
+const BUCKETS: usize = (u64::BITS as usize - FINE as usize + 1) << FINE;
+
+/// How many detours had which length. Its memory exists before the measurement begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Makes an empty histogram and touches its memory.
+    #[must_use]
+    pub fn new() -> Histogram {
+        let mut counts = vec![u64::MAX; BUCKETS];
+        counts.fill(0);
+        Histogram { counts }
+    }
+
+    fn take(&mut self, ticks: u64) {
+        let shift = ticks.checked_ilog2().unwrap_or(0).saturating_sub(FINE);
+        self.counts[((shift as usize) << FINE) + (ticks >> shift) as usize] += 1;
+    }
+
+    /// Returns the buckets that are not empty: the shortest length of each, ticks, and how many detours are in it.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let shortest = |at: usize| match (at >> FINE).checked_sub(1) {
+            Some(shift) => ((1 << FINE) + (at & ((1 << FINE) - 1)) as u64) << shift,
+            None => at as u64,
+        };
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(move |(at, count)| (shortest(at), *count))
     }
 }
 
@@ -130,5 +168,25 @@ impl<T: Copy> Ring<T> {
     #[must_use]
     pub fn into_items(self) -> Vec<T> {
         self.items
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_length_is_in_the_bucket_that_begins_just_below_it() {
+        for length in (0..1_000).chain((10..64).flat_map(|power| [(1_u64 << power) - 1, 1 << power, (1 << power) + 7]))
+        {
+            let mut all = Histogram::new();
+            all.take(length);
+            let buckets: Vec<(u64, u64)> = all.buckets().collect();
+            let [(shortest, 1)] = buckets[..] else { panic!("{length}: {buckets:?}") };
+            assert!(shortest <= length && (length - shortest) * 16 <= length, "{length} in {shortest}");
+        }
+        let mut longest = Histogram::new();
+        longest.take(u64::MAX);
+        assert_eq!(longest.buckets().count(), 1);
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn answer(report: &NoiseReport, cpu: &Cpu) -> String {
     let mut parts = vec![format!(
         "{name}: {:.3} % is stolen ({:.0} µs/s) · {} detours, longest {} · above {}: {:.3} %, {}/s",
         cpu.stolen() * 100.0,
-        us(cpu.fine.stolen_ns, cpu.seconds()),
+        cpu.us_per_s(cpu.fine.stolen_ns),
         count(cpu.fine.count),
         duration(cpu.fine.longest_ns),
         duration(of.coarse_threshold_ns),
@@ -142,7 +142,7 @@ fn shares(parts: [u64; 3]) -> [String; 3] {
     })
 }
 
-/// A time in each second, µs.
+/// A time in each second of a part of the measurement, µs.
 fn us(ns: u64, seconds: f64) -> f64 {
     ns as f64 / 1e3 / seconds
 }

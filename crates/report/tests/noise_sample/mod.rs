@@ -110,6 +110,7 @@ fn cpu(number: u32, detours: Vec<(u64, u64, u32)>, quiet_ns: Option<u64>) -> Cpu
         steal_ns: 0,
         detours: detours.iter().map(|(begin, ns, cause)| (*begin, ns + quiet_ns.unwrap_or(0), *cause)).collect(),
         ticks: Vec::new(),
+        lengths: None,
         quanta: None,
         steps: None,
         until_barrier: None,

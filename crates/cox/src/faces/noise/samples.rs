@@ -13,6 +13,7 @@ const PRECISION: f64 = 1e9;
 /// What is known about a thread's quanta or steps, for the loops that have them.
 #[derive(Debug, Default)]
 pub struct Samples {
+    pub lengths: Option<Vec<(u64, u64)>>,
     pub quanta: Option<Vec<(u64, u64)>>,
     pub steps: Option<Vec<(u64, u64)>>,
     pub until_barrier: Option<Vec<(u64, u64)>>,
@@ -25,7 +26,10 @@ impl Samples {
     pub fn of(series: &Series, measuring: Loop, clock: &Clock) -> Samples {
         let histogram = |lengths: &[u64]| Some(buckets(lengths.iter().map(|ticks| clock.length_ns(*ticks))));
         match measuring {
-            Loop::Detour => Samples::default(),
+            Loop::Detour => {
+                let of_ns = series.lengths.buckets().map(|(ticks, count)| (clock.length_ns(ticks), count));
+                Samples { lengths: Some(of_ns.collect()), ..Samples::default() }
+            }
             Loop::Fwq(..) => Samples { quanta: histogram(&series.samples), ..Samples::default() },
             Loop::Bsp(_) => Samples {
                 steps: histogram(&series.samples),
