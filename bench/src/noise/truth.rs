@@ -79,7 +79,9 @@ fn is_named(report: &NoiseReport, (from, to): &(u64, u64)) -> bool {
 /// 500 system calls a second by a sibling, each of which interrupts the victim's CPU.
 fn senders(field: &Field<'_>, found: &mut Findings, kind: &str) -> Result<()> {
     let victim = field.cpu.to_string();
+    let file = field.file("truth").display().to_string();
     let options = [kind, "--victim", &victim, "--cpu", "0", "--rate", "500", "--priority", "50", "--seconds", "10"];
+    let options = [&options[..], &["--truth", &file]].concat();
     let report = field.run(&field.inject, &options)?;
     let noise = report.noise.context("no noise in the report")?;
     let begin = if kind == "munmap" { "IPI: TLB flush" } else { "IPI: membarrier" };
