@@ -1,4 +1,4 @@
-//! What interrupted the threads of a recording: from when to when, and by what. [`perfetto::interruptions`](crate::perfetto::interruptions) writes it
+//! What interrupted the threads of a recording: from when to when, and by what. `perfetto::interruptions` writes it
 //! as slices, and [`paraver`](crate::paraver) as events.
 
 use std::collections::BTreeMap;

@@ -102,7 +102,7 @@ impl Before {
         Before { root, cpus, ran_ns, used }
     }
 
-    /// Returns the CPU time of other programs since `self` was read, or none if they used less than [`NAMED_PART`] of the CPUs' time. A process counts
+    /// Returns the CPU time of other programs since `self` was read, or none if they used less than `NAMED_PART` of the CPUs' time. A process counts
     /// if one of its threads last ran on a CPU in `self.cpus`; cox and the processes in `packed`, which have used `packed_ns` of CPU time so far, do
     /// not count.
     #[must_use]
