@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use wire::log_linear;
+
 /// Number of buckets for each power of two, as a power of two.
 const FINE: u32 = 4;
 
@@ -15,15 +17,14 @@ pub fn buckets(lengths: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let shortest = lengths.iter().copied().min().unwrap_or(0);
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for length in lengths {
-        *counts.entry(shortest + first_of(length - shortest, FINE)).or_default() += 1;
+        *counts.entry(shortest + first_of(length - shortest)).or_default() += 1;
     }
     counts.into_iter().collect()
 }
 
-/// Returns the smallest value of the bucket that holds a value, if each power of two has 2^`fine` buckets.
-pub(crate) fn first_of(value: u64, fine: u32) -> u64 {
-    let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(fine);
-    value >> shift << shift
+/// Returns the smallest excess of the bucket that holds an excess.
+fn first_of(excess: u64) -> u64 {
+    log_linear::first(log_linear::bucket(excess, FINE), FINE)
 }
 
 #[cfg(test)]
@@ -34,9 +35,9 @@ mod tests {
     fn each_length_is_in_one_bucket_near_its_excess() {
         let excesses = (0..2_000).chain((11..50).map(|power| (1_u64 << power) + 12_345));
         for excess in excesses {
-            let first = first_of(excess, FINE);
+            let first = first_of(excess);
             assert!(first <= excess && (excess - first) * 16 <= excess, "{excess} in {first}");
-            assert_eq!(first_of(first, FINE), first, "{excess}");
+            assert_eq!(first_of(first), first, "{excess}");
         }
     }
 

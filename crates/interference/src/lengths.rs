@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::buckets::first_of;
+use wire::log_linear::{bucket, middle};
 
 /// Base-2 logarithm of the number of buckets for each power of two.
 const FINE: u32 = 8;
@@ -12,21 +12,21 @@ pub const ERROR: f64 = 1.0 / 512.0;
 /// How many intervals had which length. Only buckets that are not empty take memory: usually some dozens, and 256 for each power of two at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
-    /// Number of intervals by the shortest length of their bucket, ns.
-    counts: BTreeMap<u64, u64>,
+    /// Number of intervals by bucket.
+    counts: BTreeMap<usize, u64>,
     longest_ns: u64,
 }
 
 impl Lengths {
     /// Counts an interval.
     pub fn take(&mut self, ns: u64) {
-        *self.counts.entry(first_of(ns, FINE)).or_default() += 1;
+        *self.counts.entry(bucket(ns, FINE)).or_default() += 1;
         self.longest_ns = self.longest_ns.max(ns);
     }
 
     /// Adds the intervals of others.
     pub fn add(&mut self, others: &Lengths) {
-        others.counts.iter().for_each(|(first, count)| *self.counts.entry(*first).or_default() += count);
+        others.counts.iter().for_each(|(bucket, count)| *self.counts.entry(*bucket).or_default() += count);
         self.longest_ns = self.longest_ns.max(others.longest_ns);
     }
 
@@ -51,13 +51,8 @@ impl Lengths {
             counted += **count;
             counted >= wanted
         });
-        reached.map_or(0, |(first, _)| (first + width_of(*first) / 2).min(self.longest_ns))
+        reached.map_or(0, |(bucket, _)| middle(*bucket, FINE).min(self.longest_ns))
     }
-}
-
-/// Returns the width of the bucket that begins at a length.
-fn width_of(first: u64) -> u64 {
-    1 << first.checked_ilog2().unwrap_or(0).saturating_sub(FINE)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::latency::{BUCKETS, INTERVALS, LONGEST, PLACE_SHIFT, PLACES};
-use wire::{Clock, Interval, LatencyCount};
+use wire::{Clock, Interval, LatencyCount, log_linear};
 
 use crate::figures;
 use crate::figures::Seen;
@@ -26,16 +26,13 @@ const BITS: u32 = 5;
 /// Returns the index of the bucket that counts intervals of `ns` nanoseconds.
 #[must_use]
 pub fn bucket(ns: u64) -> usize {
-    let power = ns.checked_ilog2().map_or(0, |top| top.saturating_sub(BITS));
-    (((power as usize) << BITS) + (ns >> power) as usize).min(BUCKETS - 1)
+    log_linear::bucket(ns, BITS).min(BUCKETS - 1)
 }
 
 /// Returns the middle of a bucket, ns.
 #[must_use]
 pub fn middle_ns(bucket: usize) -> u64 {
-    let power = (bucket >> BITS).saturating_sub(1) as u32;
-    let first = (bucket - ((power as usize) << BITS)) as u64;
-    (first << power) + (1 << power) / 2
+    log_linear::middle(bucket, BITS)
 }
 
 /// Counts intervals by their length.

@@ -6,6 +6,7 @@
 //! - [`preload`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reads the packed time integrals of `include/cox/cells.h`.
 //! - [`latency`]: the histograms of the lengths of waits, blocks and time slices.
+//! - [`log_linear`]: the buckets of histograms of lengths.
 //! - [`noise`]: what the kernel does instead of running a thread.
 //! - [`trace_event`]: trace events, in 24 bytes each.
 //! - [`record`]: the result of an observation.
@@ -14,6 +15,7 @@ pub mod cells;
 pub mod event;
 pub mod latency;
 pub mod layout;
+pub mod log_linear;
 pub mod noise;
 pub mod preload;
 pub mod record;

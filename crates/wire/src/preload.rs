@@ -6,6 +6,8 @@
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::log_linear;
+
 /// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-preload`.
 pub const NAME: &std::ffi::CStr = c"coxswain-preload";
 /// Lowest number that the library gives to its descriptor of the shared memory. The descriptor stays open, so that a cox of the same user can map the
@@ -30,8 +32,10 @@ pub const ORDERS_AT: usize = PAGE;
 pub const PHASES_AT: usize = 1024;
 /// Number of buckets for lengths of phases: eight for each doubling, from 128 ns on; the last has no upper end.
 pub const PHASE_BUCKETS: usize = 264;
-/// Lengths below two to this power, in ns, are in the first bucket.
-const SHORTEST_LOG2: u32 = 7;
+/// Base-2 logarithm of the number of buckets for each doubling.
+const EIGHTHS: u32 = 3;
+/// Lengths below 128 ns are in the first bucket.
+const FIRST_BUCKET: usize = log_linear::bucket(128, EIGHTHS);
 /// Offset of the table, an array of [`Slot`].
 pub const SLOTS_AT: usize = 2 * PAGE;
 
@@ -91,20 +95,14 @@ pub struct PhaseLengths {
 /// Returns the bucket of a length in ns.
 #[must_use]
 pub fn phase_bucket(ns: u64) -> usize {
-    let log2 = (ns | 1).ilog2();
-    if log2 < SHORTEST_LOG2 {
-        return 0;
-    }
-    let eighth = (ns >> (log2 - 3)) & 7;
-    (((log2 - SHORTEST_LOG2) as usize) * 8 + eighth as usize).min(PHASE_BUCKETS - 1)
+    log_linear::bucket(ns, EIGHTHS).saturating_sub(FIRST_BUCKET).min(PHASE_BUCKETS - 1)
 }
 
 /// Returns the middle of a bucket in ns, which differs from the lengths in it by at most 7 %; of the first bucket's lengths,
 /// and of those above the last, by more.
 #[must_use]
 pub fn phase_middle_ns(bucket: usize) -> u64 {
-    let width = 1u64 << (bucket as u32 / 8 + SHORTEST_LOG2 - 3);
-    width * (8 + bucket as u64 % 8) + width / 2
+    log_linear::middle(bucket + FIRST_BUCKET, EIGHTHS)
 }
 
 /// The page that cox writes; see `struct cox_preload_orders`.

@@ -8,6 +8,7 @@ pub mod fwq;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arch::measuring::{Gap, Watched, ticks};
+use wire::log_linear;
 
 /// What a thread saw.
 #[derive(Clone, Debug, Default)]
@@ -68,9 +69,6 @@ impl Counted {
 
 /// Number of buckets for each power of two, as a power of two.
 const FINE: u32 = 4;
-/// Number of buckets of a histogram: single ticks below 32, then sixteen for each power of two.
-const BUCKETS: usize = (u64::BITS as usize - FINE as usize + 1) << FINE;
-
 /// How many detours had which length. Its memory exists before the measurement begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -81,24 +79,19 @@ impl Histogram {
     /// Makes an empty histogram and touches its memory.
     #[must_use]
     pub fn new() -> Histogram {
-        let mut counts = vec![u64::MAX; BUCKETS];
+        let mut counts = vec![u64::MAX; log_linear::buckets(FINE)];
         counts.fill(0);
         Histogram { counts }
     }
 
     fn take(&mut self, ticks: u64) {
-        let shift = ticks.checked_ilog2().unwrap_or(0).saturating_sub(FINE);
-        self.counts[((shift as usize) << FINE) + (ticks >> shift) as usize] += 1;
+        self.counts[log_linear::bucket(ticks, FINE)] += 1;
     }
 
     /// Returns the buckets that are not empty: the shortest length of each, ticks, and how many detours are in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let shortest = |at: usize| match (at >> FINE).checked_sub(1) {
-            Some(shift) => ((1 << FINE) + (at & ((1 << FINE) - 1)) as u64) << shift,
-            None => at as u64,
-        };
         let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(move |(at, count)| (shortest(at), *count))
+        filled.map(|(bucket, count)| (log_linear::first(bucket, FINE), *count))
     }
 }
 
