@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use wire::noise::Vector;
 
+/// The id of a thread that no event has named.
+pub(crate) const NOT_SEEN: u32 = u32::MAX;
+
 /// A cause. Functions of the kernel are numbers: addresses, or what the source of the events has instead. The source knows their names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {

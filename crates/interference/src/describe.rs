@@ -3,7 +3,7 @@
 use wire::layout::{ANOTHER_USERS, OUTSIDE};
 use wire::noise::Vector;
 
-use crate::cause::{Cause, Sender};
+use crate::cause::{Cause, NOT_SEEN, Sender};
 
 /// Names of what a cause knows by number.
 pub trait Names {
@@ -18,9 +18,6 @@ pub trait Names {
         true
     }
 }
-
-/// The id of a thread of which no event was seen.
-const NOT_SEEN: u32 = u32::MAX;
 
 /// Whose id a cause has.
 enum Who {

@@ -14,18 +14,12 @@ pub(crate) struct Faults {
     taken: HashMap<u32, Vec<(u64, u64)>>,
     /// Since when a thread is not on a CPU.
     left: HashMap<u32, u64>,
-    counts: HashMap<u32, u64>,
 }
 
 /// Number of intervals that are remembered for each thread. A fault that is interrupted more often is charged with the earliest of these times.
 const REMEMBERED: usize = 32;
 
 impl Faults {
-    /// Returns how many faults of a thread there were, up to the last one whose end was reported.
-    pub(crate) fn of(&self, tid: u32) -> u64 {
-        self.counts.get(&tid).copied().unwrap_or(0)
-    }
-
     /// Something took this time from the thread.
     pub(crate) fn interrupted(&mut self, tid: u32, span: Span) {
         let taken = self.taken.entry(tid).or_default();
@@ -48,9 +42,8 @@ impl Faults {
     }
 
     /// Returns the span of a fault that ends with this event.
-    pub(crate) fn end(&mut self, event: &Event) -> Span {
+    pub(crate) fn end(&self, event: &Event) -> Span {
         let (begin_ns, end_ns) = (event.a, event.t_ns);
-        self.counts.insert(event.tid, event.b);
         let taken = self.taken.get(&event.tid).map_or(&[][..], Vec::as_slice);
         let within = taken.iter().map(|(from, to)| to.min(&end_ns).saturating_sub(*from.max(&begin_ns)));
         let inside_ns = end_ns.saturating_sub(begin_ns).saturating_sub(within.sum());

@@ -67,12 +67,6 @@ impl Interference {
         &self.causes
     }
 
-    /// Returns how many page faults of a thread the kernel has begun to handle, up to the last one whose time is known.
-    #[must_use]
-    pub fn faults_of(&self, tid: u32) -> u64 {
-        self.faults.of(tid)
-    }
-
     fn context(&mut self, event: &Event) -> Option<Interval> {
         let contexts = self.contexts.entry(event.cpu).or_default();
         if event.edge == edge::BEGIN {

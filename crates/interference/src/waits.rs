@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, NOT_SEEN};
 
 /// A part of a wait: the waiting thread, from when to when, and what ran.
 pub(crate) type Charged = (u32, u64, u64, Cause);
@@ -116,7 +116,7 @@ impl Waits {
                 let idle = || if *tid == 0 { "idle".to_owned() } else { String::new() };
                 Cause::Thread { tid: *tid, comm: self.names.get(tid).cloned().unwrap_or_else(idle) }
             }
-            None => Cause::Thread { tid: u32::MAX, comm: String::new() },
+            None => Cause::Thread { tid: NOT_SEEN, comm: String::new() },
         }
     }
 }

@@ -55,8 +55,6 @@ pub struct Taken {
     pub account: Account,
     /// The intervals themselves, if they were asked for: as many as there was room for. Of page faults, those whose time was measured.
     pub listing: Listing,
-    /// For each thread, the number of its page faults.
-    pub faults: Vec<(u32, u64)>,
     /// Tracepoints that did not report, by name.
     pub without: Vec<String>,
     /// Number of events.
@@ -171,12 +169,10 @@ impl Engine for OfProgram {
     }
 
     fn section(&mut self, _: &Ended) -> Result<Taken> {
-        let threads = self.account.threads();
         Ok(Taken {
             blind: self.source.blind(),
             functions: self.source.functions(self.interference.causes()),
             causes: self.interference.causes().clone(),
-            faults: threads.iter().map(|tid| (*tid, self.interference.faults_of(*tid))).collect(),
             account: std::mem::take(&mut self.account),
             listing: std::mem::take(&mut self.listing),
             without: self.source.without(),

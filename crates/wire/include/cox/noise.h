@@ -37,7 +37,7 @@ enum cox_noise_kind {
 	COX_NOISE_CALL,	      /* a function that another CPU has sent here. `a`: its address; `b`: address of the request (csd) */
 	/* Contexts that are reported at their end. */
 	COX_NOISE_NMI,	 /* `a`: address of the handler; `b`: its length, ns */
-	COX_NOISE_FAULT, /* a page fault. `a`: its begin, ns; `b`: number of faults of the thread so far; `edge`: enum cox_fault */
+	COX_NOISE_FAULT, /* a page fault. `a`: its begin, ns; `edge`: enum cox_fault */
 	/* Points in time. `struct cox_noise_named` */
 	COX_NOISE_SWITCH, /* `tid` came to `cpu`. `a`: the thread that left; `b`: COX_SWITCH_* */
 	COX_NOISE_SENT,	  /* `tid`, on another CPU, sent an interrupt to `cpu`. `a`: the place in the kernel; `b`: address of the callback */

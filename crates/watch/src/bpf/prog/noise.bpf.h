@@ -192,7 +192,6 @@ COX_INLINE int noise_fault_begins(u32 counter, u8 which)
 	if (!noise)
 		return 0;
 	noise_count(counter);
-	noise->faults++;
 	noise->fault_ns = t;
 	noise->fault = which;
 	return 0;
@@ -220,7 +219,7 @@ COX_INLINE int noise_fault_ends(u8 major)
 		return 0;
 	noise = noise_in(thread_of(bpf_get_current_task_btf()));
 	if (noise && noise->fault_ns) {
-		noise_write(bpf_ktime_get_ns(), COX_NOISE_FAULT, noise->fault | major, cpu, tid, noise->fault_ns, noise->faults);
+		noise_write(bpf_ktime_get_ns(), COX_NOISE_FAULT, noise->fault | major, cpu, tid, noise->fault_ns, 0);
 		noise->fault_ns = 0;
 	}
 	return 0;

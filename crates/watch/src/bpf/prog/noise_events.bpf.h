@@ -89,12 +89,12 @@ COX_INLINE void *noise_reserve(u64 bytes)
 	return e;
 }
 
-/* Returns the bit for an event on this CPU that is the first one after a loss. */
-COX_INLINE u8 noise_after_loss(void)
+/* Returns the bit for the first event about this CPU after a loss. An event about another CPU does not say what was lost on this one. */
+COX_INLINE u8 noise_after_loss(u32 cpu)
 {
-	struct noise_cpu *here = noise_on(noise_here());
+	struct noise_cpu *here = noise_on(cpu);
 
-	if (!here->losing)
+	if (cpu != noise_here() || !here->losing)
 		return 0;
 	here->losing = 0;
 	return COX_AFTER_LOSS;
@@ -112,7 +112,7 @@ COX_INLINE void noise_write(u64 t, u8 kind, u8 edge, u32 cpu, u32 tid, u64 a, u6
 	e->tid = tid;
 	e->cpu = cpu;
 	e->kind = kind;
-	e->edge = edge | noise_after_loss();
+	e->edge = edge | noise_after_loss(cpu);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
@@ -130,8 +130,7 @@ COX_INLINE void noise_write_named(u64 t, u8 kind, u32 cpu, struct task_struct *p
 	e->event.tid = tid;
 	e->event.cpu = cpu;
 	e->event.kind = kind;
-	/* A sender's event is about another CPU. */
-	e->event.edge = kind == COX_NOISE_SWITCH ? COX_POINT | noise_after_loss() : COX_POINT;
+	e->event.edge = COX_POINT | noise_after_loss(cpu);
 	copy_name(e->comm, p);
 	e->tgid = tgid;
 	e->call = call;

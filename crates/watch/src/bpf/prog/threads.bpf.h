@@ -41,7 +41,6 @@ struct cox_monitored {
 /* What the noise part stores about a thread. */
 struct cox_noise {
 	u64 fault_ns; /* begin of the page fault that the thread is in; 0: none */
-	u64 faults;   /* number of page faults so far */
 	u32 waits_on; /* the CPU for which the thread waits since it was preempted, + 1; 0: it does not */
 	u8 followed;
 	u8 fault; /* enum cox_fault */
