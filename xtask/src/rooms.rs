@@ -112,7 +112,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "noise",
         floor: "engines",
-        uses: these(&["arch", "broker", "interference", "ledger", "machine", "session", "watch", "wire"], &[]),
+        uses: these(&["arch", "broker", "interference", "machine", "session", "watch", "wire"], &[]),
         pure: false,
     },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use report::Document;
 use report::noise::{ForecastReport, NoiseReport, Taken};
+use rustix::time::{ClockId, clock_getres};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -51,6 +52,11 @@ impl<'i> Field<'i> {
         let cox = tools.cox.clone().map_err(|why| anyhow::anyhow!("{why}"))?;
         let scratch = tempfile::Builder::new().prefix("cox-bench.").tempdir().context("no temporary folder")?;
         Ok(Field { inject: tools.workload("inject")?, cox, cpu: last_allowed_cpu()?, scratch, interrupt })
+    }
+
+    /// Returns the time between two ticks of the kernel, ns. The kernel sets the coarse clock at each tick, so its resolution is their distance.
+    pub fn tick_ns(&self) -> u64 {
+        clock_getres(ClockId::MonotonicCoarse).tv_nsec.max(1) as u64
     }
 
     /// Fails once the user has ended the measurement.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use arch::measuring::{Gap, Watched, ticks, until_gap};
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
-use rustix::time::{ClockId, clock_getres};
 use watch::noise::{Faults, Interruptions, NoiseEvents, Settings};
 
 use self::windows::{Scale, Window, figures};
@@ -46,7 +45,7 @@ const ROOM: usize = 1 << 20;
 /// Measures both in turns.
 pub fn observer(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let _elsewhere = Elsewhere::than(field.cpu)?;
-    let scale = scale()?;
+    let scale = scale(field.tick_ns());
     let watcher = Watcher::start(field.cpu, scale)?;
     let mut windows = vec![window()];
     for _ in 0..usize::from(runs) * TURNS_PER_RUN {
@@ -89,13 +88,11 @@ fn window() -> Window {
 }
 
 /// Measures the rate of the counter.
-fn scale() -> Result<Scale> {
+fn scale(tick_ns: u64) -> Scale {
     let (begin_ns, begin) = (arch::monotonic_ns(), ticks());
     thread::sleep(Duration::from_millis(100));
     let rate = (ticks() - begin) as f64 / (arch::monotonic_ns() - begin_ns) as f64;
-    // The kernel sets this clock at each tick, so its resolution is their distance.
-    let period = Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).context("the tick has no period")?;
-    Ok(Scale { ticks_per_ns: rate, period_ns: period.as_nanos() as f64 })
+    Scale { ticks_per_ns: rate, period_ns: tick_ns as f64 }
 }
 
 /// The thread that looks for gaps.

@@ -105,7 +105,7 @@ fn senders(field: &Field<'_>, found: &mut Findings, kind: &str) -> Result<()> {
 /// The rate of ticks against the kernel's.
 fn ticks(field: &Field<'_>, found: &mut Findings) -> Result<()> {
     let report = field.noise(&["--for", "10s"])?;
-    let hz = f64::from(kernel_hz());
+    let hz = 1e9 / field.tick_ns() as f64;
     for cpu in &report.cpus {
         let is_tick = |at: u32| report.causes.get(at as usize).is_some_and(|cause| cause.class == "tick");
         let ticks: u64 = cpu.by_cause.iter().filter(|row| is_tick(row.cause)).map(|row| row.count).sum();
@@ -125,11 +125,4 @@ fn ticks(field: &Field<'_>, found: &mut Findings) -> Result<()> {
 
 fn is_thread(report: &NoiseReport, at: u32) -> bool {
     report.causes.get(at as usize).is_some_and(|cause| ["thread", "kworker"].contains(&cause.class.as_str()))
-}
-
-/// The frequency of ticks with which the kernel was built: the usual value that is nearest to the timer's granularity. Interval timers of the process
-/// are rounded to ticks, and clock_getres of the coarse clock tells their length.
-fn kernel_hz() -> u32 {
-    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
-    (1_000_000_000 / resolution.tv_nsec.max(1)) as u32
 }

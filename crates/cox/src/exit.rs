@@ -6,6 +6,8 @@ use session::Ended;
 
 /// cox failed before the program ran, or a command that runs no program failed. env(1) and timeout(1) use the same code.
 pub const FAILED: u8 = 125;
+/// The options cannot be carried out. Nothing was started.
+pub const WRONG_OPTIONS: u8 = 2;
 /// The program succeeded, but cox could not restore a change; scripts must be able to detect that.
 const UNRESTORED: u8 = 1;
 

@@ -15,8 +15,6 @@ use wire::preload::{LIBGOMP, LIBOMP, MPI, PHASE_BUCKETS, PTHREAD, phase_middle_n
 
 /// Environment variable by which the preload library is asked for the lengths.
 const VARIABLE: &str = "COX_PHASES";
-/// Variable with the libraries that the dynamic loader loads before a program's own.
-const LIST: &str = "LD_PRELOAD";
 
 /// The engine.
 pub struct OfPhases {
@@ -124,8 +122,7 @@ impl Engine for OfPhases {
     }
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
-        preload::add_to(launch, !self.children);
-        let is_loaded = launch.variables.iter().any(|(name, _)| name == LIST);
+        let is_loaded = preload::add_to(launch, !self.children);
         self.obstacle = (!is_loaded).then_some(NOT_LOADED);
         if is_loaded {
             launch.variables.push((VARIABLE.into(), "1".into()));

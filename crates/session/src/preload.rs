@@ -39,17 +39,20 @@ pub fn library() -> Option<PathBuf> {
     places.into_iter().find_map(|place| place.canonicalize().ok())
 }
 
-/// Adds the library to a program, if the program can load it. With `alone`, child processes do not load it.
-pub fn add_to(launch: &mut Launch, alone: bool) {
-    let is_there = launch.variables.iter().any(|(name, _)| name == LIST);
-    let Some(program) = launch.command.first().filter(|_| !is_there) else { return };
+/// Adds the library to a program, if the program can load it and does not have it yet. With `alone`, child processes do not load it. Returns whether the
+/// program has it now.
+pub fn add_to(launch: &mut Launch, alone: bool) -> bool {
+    if launch.variables.iter().any(|(name, _)| name == LIST) {
+        return true;
+    }
+    let Some(program) = launch.command.first() else { return false };
     // LD_PRELOAD cannot contain a path with a blank or a colon.
     let Some(library) = library().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
     else {
-        return;
+        return false;
     };
     if file_of(program).is_none_or(|file| obstacle(&file).is_some()) {
-        return;
+        return false;
     }
     let mut list = env::var_os(LIST).unwrap_or_default();
     if !list.is_empty() {
@@ -60,6 +63,7 @@ pub fn add_to(launch: &mut Launch, alone: bool) {
     if alone {
         launch.variables.push((ALONE.into(), library.into()));
     }
+    true
 }
 
 /// Returns the reason why a program's loader would not load the library, or why the program would fail with it; `None`

@@ -9,13 +9,10 @@ use outputs::Output;
 use outputs::diagnostics::say;
 use report::noise::{ForecastReport, forecast_text};
 
-use crate::cli;
 use crate::faces::{forecast as face, print};
 use crate::recordings::noise::{Noise, read};
 use crate::recordings::phases;
-
-/// The exit code for options that do not go together.
-const WRONG_OPTIONS: u8 = 2;
+use crate::{cli, exit};
 
 /// Reads the recordings, computes the forecast, and writes it.
 pub fn forecast(options: &cli::Forecast) -> Result<u8> {
@@ -51,7 +48,7 @@ pub fn forecast(options: &cli::Forecast) -> Result<u8> {
         match forecast::leave(&files, &worst) {
             Err(wrong @ Unanswerable::SameCpusLeft(_)) => {
                 say(&wrong.to_string());
-                return Ok(WRONG_OPTIONS);
+                return Ok(exit::WRONG_OPTIONS);
             }
             compared => compared?,
         }

@@ -12,11 +12,8 @@ use pack::engine::cpu_choice::CpuChoice;
 use session::{Engines, Limits, Target};
 
 use crate::cli::{self, LoopChoice, WorkChoice};
-use crate::faces;
 use crate::faces::noise_outputs::Outputs;
-
-/// Exit code for options that cannot be carried out.
-const WRONG: u8 = 2;
+use crate::{exit, faces};
 
 /// Measures, prints the text, and writes the JSON and the page.
 pub fn noise(options: &cli::Noise) -> Result<u8> {
@@ -25,7 +22,7 @@ pub fn noise(options: &cli::Noise) -> Result<u8> {
         Ok(plan) => plan,
         Err(error) => {
             say(&chain(&error));
-            return Ok(WRONG);
+            return Ok(exit::WRONG_OPTIONS);
         }
     };
     let outputs = Outputs::open(options, &plan.cpus)?;

@@ -12,15 +12,13 @@ use crate::faces::moves::moves;
 use crate::faces::print;
 use crate::{cli, engines, exit, targets};
 
-/// Exit code for options that have moved to another command.
-const WRONG_OPTION: u8 = 2;
 const ELSEWHERE: &str = "--policy and --without are options of another command now: cox-bench pack palm --cpus LIST [--without PART] -- PROGRAM";
 
 /// Packs the target, reports, and returns the exit code.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
     if options.policy.is_some() || options.without.is_some() {
         say(ELSEWHERE);
-        return Ok(WRONG_OPTION);
+        return Ok(exit::WRONG_OPTIONS);
     }
     let engines = engines::of_pack(options)?;
     let target = targets::of(&options.program, &options.pid);
