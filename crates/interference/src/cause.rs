@@ -118,6 +118,16 @@ impl Causes {
         number
     }
 
+    /// Gives a thread that became a cause without a name its name.
+    pub(crate) fn name_thread(&mut self, tid: u32, comm: String) {
+        let unnamed = Cause::Thread { tid, comm: String::new() };
+        if let Some(number) = self.numbers.remove(&unnamed) {
+            let named = Cause::Thread { tid, comm };
+            self.all[number.0 as usize] = named.clone();
+            self.numbers.insert(named, number);
+        }
+    }
+
     /// Returns the cause with this number.
     ///
     /// # Panics

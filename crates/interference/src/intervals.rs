@@ -104,9 +104,12 @@ impl Interference {
     fn switch(&mut self, event: &Event, named: Option<&Named>) -> Vec<Interval> {
         self.contexts.entry(event.cpu).or_default().clear();
         let out_waits = event.b & switch::OUT_RUNNABLE != 0;
-        let into = (event.tid, named.map_or_else(String::new, |named| text(&named.comm)));
+        let comm = named.map_or_else(String::new, |named| text(&named.comm));
+        if self.waits.name(event.tid, comm.clone()) {
+            self.causes.name_thread(event.tid, comm);
+        }
         let out = (event.a != switch::OUT_UNKNOWN).then_some(event.a as u32);
-        let charged = self.waits.switch(event.cpu, event.t_ns, out, into, out_waits);
+        let charged = self.waits.switch(event.cpu, event.t_ns, out, event.tid, out_waits);
         if event.b & switch::OUT_FOLLOWED != 0 {
             self.faults.left(event.a as u32, event.t_ns);
         }
@@ -313,6 +316,22 @@ mod tests {
             switched(20, CPU, 5, named(TID, "loop"), switch::IN_FOLLOWED),
         ];
         assert_eq!(taken(&events), []);
+    }
+
+    #[test]
+    fn a_thread_that_ran_before_it_had_a_name_is_one_cause() {
+        let (out, into) = (switch::OUT_FOLLOWED | switch::OUT_RUNNABLE, switch::IN_FOLLOWED);
+        let moved = Event { cpu: ELSEWHERE, ..event(13, kind::MOVED, edge::POINT, 0, 0) };
+        let events = [
+            switched(10, CPU, TID.into(), named(5, "first"), out),
+            plain(moved),
+            // No event has named thread 6 when it leaves.
+            switched(20, ELSEWHERE, 6, named(TID, "loop"), into),
+            switched(30, ELSEWHERE, TID.into(), named(6, "second"), out),
+            switched(50, ELSEWHERE, 6, named(TID, "loop"), into),
+        ];
+        let [first, second] = [(5, "first"), (6, "second")].map(|(tid, comm)| Cause::Thread { tid, comm: comm.into() });
+        assert_eq!(taken(&events), [(first, 10, 13, 3), (second.clone(), 13, 20, 7), (second, 30, 50, 20)]);
     }
 
     #[test]

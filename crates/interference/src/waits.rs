@@ -35,15 +35,13 @@ struct Waiting {
 }
 
 impl Waits {
+    /// Thread `tid` has this name from now on. Returns whether it had none before.
+    pub(crate) fn name(&mut self, tid: u32, comm: String) -> bool {
+        self.names.insert(tid, comm).is_none()
+    }
+
     /// A switch on `cpu` from thread `out` (`None`: not known) to thread `into`. Returns what the waiting threads are charged with.
-    pub(crate) fn switch(
-        &mut self,
-        cpu: u16,
-        t_ns: u64,
-        out: Option<u32>,
-        into: (u32, String),
-        out_waits: bool,
-    ) -> Vec<Charged> {
+    pub(crate) fn switch(&mut self, cpu: u16, t_ns: u64, out: Option<u32>, into: u32, out_waits: bool) -> Vec<Charged> {
         // A switch without an event may have come in between; then another thread leaves than the one that came.
         if let Some(out) = out
             && self.cpus.get(&cpu).is_none_or(|running| running.tid != out)
@@ -56,16 +54,15 @@ impl Waits {
         }
         let mut charged = self.charge(cpu, t_ns);
         // The thread that comes may have waited for another CPU, if the kernel moved it without an event.
-        if let Some(waiting) = self.waiting.remove(&into.0)
+        if let Some(waiting) = self.waiting.remove(&into)
             && waiting.cpu != cpu
         {
-            charged.push((into.0, waiting.since_ns, t_ns, self.cause(cpu)));
+            charged.push((into, waiting.since_ns, t_ns, self.cause(cpu)));
         }
         if let Some(out) = out.filter(|_| out_waits) {
             self.waiting.insert(out, Waiting { cpu, since_ns: t_ns });
         }
-        self.cpus.insert(cpu, Running { tid: into.0, work: None });
-        self.names.insert(into.0, into.1);
+        self.cpus.insert(cpu, Running { tid: into, work: None });
         charged
     }
 
