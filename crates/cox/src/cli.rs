@@ -18,6 +18,7 @@ mod compare;
 mod cpus;
 mod forecast;
 mod noise;
+mod quiet;
 mod report;
 mod simulate;
 mod times;
@@ -37,6 +38,7 @@ pub use compare::Compare;
 pub use cpus::Cpus;
 pub use forecast::Forecast;
 pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
+pub use quiet::{Quiet, QuietPlan};
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 use times::{duration, period};
@@ -71,6 +73,9 @@ pub enum Verb {
     Advise(Advise),
     /// Measure what a thread that computes loses on each CPU, and to what
     Noise(Noise),
+    /// Give a program CPUs on which nothing else runs: what that takes here
+    #[command(subcommand)]
+    Quiet(Quiet),
     /// Run many copies of a program in one address space
     Ulp(Ulp),
     /// Check whether a program can run as a user-level process, and what else cox can do for it

@@ -172,6 +172,7 @@ const RELATED: &[(&str, &[&str])] = &[
     ("compare", &["cox-run(1)", "cox-report(1)"]),
     ("pack", &["cox-advise(1)", "cox-run(1)", "cox-changes(1)", "cox-observe(8)", "taskset(1)"]),
     ("noise", &["cox-run(1)", "cox-doctor(1)", "rtla-osnoise(1)", "oslat(8)"]),
+    ("quiet", &["cox-noise(1)", "taskset(1)", "cpuset(7)"]),
     ("ulp", &["cox-check(1)", "cox-run(1)", "cox-pack(1)"]),
     ("check", &["cox-ulp(1)", "cox-run(1)"]),
     ("advise", &["cox-pack(1)", "cox-run(1)", "taskset(1)"]),

@@ -8,6 +8,7 @@ pub mod moves;
 pub mod noise;
 pub mod noise_outputs;
 pub mod program_noise;
+pub mod quiet;
 pub mod run;
 pub mod traces;
 

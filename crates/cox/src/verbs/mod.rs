@@ -13,6 +13,7 @@ pub mod noise;
 pub mod once;
 pub mod pack;
 pub mod pages;
+pub mod quiet;
 pub mod report;
 pub mod run;
 pub mod series;

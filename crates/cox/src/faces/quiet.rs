@@ -1,0 +1,113 @@
+//! Output of `cox quiet plan`: each setting with its present value, the one that it would get, and the reason.
+
+use quiet::{Level, Plan, Reboot, Step};
+use report::style::{Style, columns};
+use serde_json::{Value, json};
+
+/// Widest column with the names of settings. The change of a longer one follows its name.
+const NAMES: usize = 62;
+
+/// What a level does, as its heading says it.
+fn heading(level: Level) -> &'static str {
+    match level {
+        Level::Pin => "the program runs on the quiet CPUs",
+        Level::Cgroup => "everything else has a cpuset of its own",
+        Level::NoBalance => "the scheduler moves no thread there",
+        Level::Irq => "devices interrupt the other CPUs",
+        Level::Work => "the kernel works on the other CPUs",
+        Level::Full => "what is periodic, or comes from other CPUs, stays away",
+        Level::Tickless => "the tick stops while one thread runs",
+    }
+}
+
+/// Returns the plan as text.
+pub fn text(plan: &Plan, boot: &Reboot, style: &Style) -> String {
+    let mut lines = Vec::new();
+    let chosen = &plan.chosen;
+    let title = format!("Quiet: CPUs {}. Everything else: CPUs {}.", chosen.cpus, chosen.housekeeping);
+    lines.extend(style.wrapped(&title, "", "  ").iter().map(|line| style.title(line)));
+    lines.push(format!("Level {}; nothing has been changed.", plan.level));
+    for price in &chosen.prices {
+        lines.extend(style.wrapped(price, "  ! ", "    "));
+    }
+    for level in Level::ALL {
+        let steps: Vec<&Step> = plan.steps.iter().filter(|step| step.level == level).collect();
+        if steps.is_empty() {
+            continue;
+        }
+        lines.push(String::new());
+        lines.push(style.heading(&format!("{level}: {}", heading(level))));
+        let names: Vec<String> = steps.iter().map(|step| step.what.to_string()).collect();
+        let column = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(NAMES);
+        for (step, name) in steps.into_iter().zip(names) {
+            let change = format!("{} → {}", value(&step.now), value(&step.wanted));
+            lines.extend(style.wrapped(&change, &format!("  {name:column$}  "), "      "));
+            let price = if step.price.is_empty() { String::new() } else { format!("; price: {}", step.price) };
+            if !step.why.is_empty() {
+                lines.extend(style.wrapped(&format!("against {}{price}", step.why), "      ", "      "));
+            }
+        }
+    }
+    if !plan.obstacles.is_empty() {
+        lines.push(String::new());
+        lines.push(style.heading("cannot be changed here"));
+    }
+    for obstacle in &plan.obstacles {
+        lines.extend(style.wrapped(&format!("{} → {}", obstacle.what, obstacle.instead), "  ", "      "));
+    }
+    if !boot.line.is_empty() {
+        lines.push(String::new());
+        lines.push(style.heading("needs a reboot, with these words for the kernel"));
+        for (word, adds) in boot.line.split(' ').zip(&boot.adds) {
+            lines.extend(style.wrapped(&format!("{word}: {adds}"), "  ", "      "));
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn value(text: &str) -> &str {
+    if text.is_empty() { "(none)" } else { text }
+}
+
+/// Returns the plan as JSON.
+pub fn as_json(plan: &Plan, boot: &Reboot) -> Value {
+    let step = |step: &Step| {
+        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": step.now, "wanted": step.wanted,
+                "why": step.why, "price": step.price })
+    };
+    let steps: Vec<Value> = plan.steps.iter().map(step).collect();
+    let obstacles: Vec<Value> = plan
+        .obstacles
+        .iter()
+        .map(|obstacle| json!({ "level": obstacle.level.name(), "what": obstacle.what, "instead": obstacle.instead }))
+        .collect();
+    json!({ "cpus": plan.chosen.cpus, "housekeeping": plan.chosen.housekeeping, "level": plan.level.name(),
+            "prices": plan.chosen.prices, "steps": steps, "cannot": obstacles,
+            "boot_line": boot.line })
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::Root;
+    use quiet::{Chosen, Facts, Movable, plan, reboot};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_fits_the_terminal() {
+        let facts = Facts::read(&Root::live(), |_| Movable::Managed).unwrap();
+        let online = facts.topology.online.clone();
+        let chosen = Chosen { cpus: online.clone(), housekeeping: online, prices: vec!["a price ".repeat(20)] };
+        let plan = plan(&facts, &chosen, Level::Tickless);
+        for width in [60, 80, 100] {
+            let text = text(&plan, &reboot(&facts, &chosen, ""), &Style { width, ..Style::default() });
+            let wide: Vec<&str> = text.lines().filter(|line| columns(line) > width).collect();
+            // A path has no place at which it could be broken.
+            assert!(
+                wide.iter().all(|line| line.starts_with("  /") && line.split_whitespace().count() == 1),
+                "{wide:?}"
+            );
+            assert!(text.contains("the tick of CPU"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The settings of the kernel that make CPUs quiet at run time: which file, from which level on, what it needs, and why.
+//!
+//! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} of Linux, and the sources named in the rows.
+//! A file that does not exist on a kernel is left out there. Not in the list, because they endanger the machine or the user's data for little:
+//! sched_rt_runtime_us (a spinning real-time thread can then stop a CPU), the runtime of the fair server (the kernel warns of starvation), longer
+//! intervals of writeback (more is lost in a crash), `ignore_ce` (hides errors of the memory).
+
+use crate::form::Form;
+use crate::level::Level;
+
+/// A row of the checklist.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The level from which on the setting is changed.
+    pub level: Level,
+    /// The file. A folder `*` stands for all folders; `{cpu}` stands for the number of each quiet CPU.
+    pub path: &'static str,
+    /// The form of the file's value.
+    pub form: Form,
+    /// The value that it needs.
+    pub wants: Wants,
+    /// What the change keeps away from the quiet CPUs.
+    pub why: &'static str,
+    /// What the change costs the rest of the machine, or how its undo differs from the others; empty if nothing is known.
+    pub price: &'static str,
+}
+
+/// The value that a setting needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// The CPUs that it has now, without the quiet ones; if none is left, all housekeeping CPUs. No CPU at all means "off" and stays.
+    Housekeeping,
+    /// This number, unless it is higher already.
+    AtLeast(u64),
+    /// This word or number.
+    Exactly(&'static str),
+}
+
+/// All rows, in the order in which they are applied.
+pub const ROWS: &[Row] = &[
+    Row {
+        level: Level::Irq,
+        path: "/proc/irq/default_smp_affinity",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "interrupts that drivers add later",
+        price: "",
+    },
+    Row {
+        level: Level::Work,
+        path: "/sys/devices/virtual/workqueue/cpumask",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "work items that may run anywhere",
+        price: "",
+    },
+    Row {
+        level: Level::Work,
+        path: "/sys/devices/virtual/workqueue/*/cpumask",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "work items of this queue (writeback: to disks)",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/vm/stat_interval",
+        form: Form::Text,
+        wants: Wants::AtLeast(120),
+        why: "vmstat_update, each second on each CPU",
+        price: "counters of /proc/vmstat are older",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/kernel/watchdog_cpumask",
+        form: Form::List,
+        wants: Wants::Housekeeping,
+        why: "the watchdog's timer, every 4 s",
+        price: "lockups of quiet CPUs are not detected",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/kernel/nmi_watchdog",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "the watchdog's non-maskable interrupts",
+        price: "hard lockups are not detected",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/kernel/rcu_normal",
+        form: Form::Text,
+        wants: Wants::Exactly("1"),
+        why: "interrupts of expedited RCU grace periods",
+        price: "changes of networks, cgroups and BPF take longer on the whole machine",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+        form: Form::Text,
+        wants: Wants::AtLeast(600_000),
+        why: "TLB flushes when khugepaged makes huge pages",
+        price: "fewer huge pages for programs that do not ask for them",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/kernel/mm/ksm/run",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "page faults and TLB flushes of same-page merging",
+        price: "no more pages are merged",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/module/damon_reclaim/parameters/enabled",
+        form: Form::Text,
+        wants: Wants::Exactly("N"),
+        why: "page faults after proactive reclaim",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/module/damon_lru_sort/parameters/enabled",
+        form: Form::Text,
+        wants: Wants::Exactly("N"),
+        why: "scans of the program's pages",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/kernel/numa_balancing",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "page faults by which the kernel learns where memory is used",
+        price: "memory no longer follows threads to other nodes",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/vm/compaction_proactiveness",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "TLB flushes of proactive compaction",
+        price: "putting it back starts a compaction",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/kernel/timer_migration",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "timers of idle CPUs, which busy ones take over",
+        price: "idle housekeeping CPUs wake up for their own timers",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/devices/system/machinecheck/machinecheck0/check_interval",
+        form: Form::Text,
+        wants: Wants::Exactly("0"),
+        why: "the search for corrected errors, every 5 minutes",
+        price: "corrected errors without an interrupt of their own are not found",
+    },
+    Row {
+        level: Level::Full,
+        path: "/proc/sys/net/core/rps_default_mask",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "packets of network devices that are added later",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/class/net/*/queues/*/rps_cpus",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "packets that other CPUs received",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/class/net/*/queues/*/xps_cpus",
+        form: Form::Mask,
+        wants: Wants::Housekeeping,
+        why: "completions of packets that other CPUs sent",
+        price: "",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us",
+        form: Form::Text,
+        wants: Wants::Exactly("n/a"),
+        why: "slow exits from deep sleep states",
+        price: "the CPU uses more power while it is idle",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
+        form: Form::Text,
+        wants: Wants::Exactly("performance"),
+        why: "changes of the clock frequency",
+        price: "the CPU uses more power",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_levels_and_name_settings_of_the_kernel() {
+        assert!(ROWS.iter().map(|row| row.level).is_sorted());
+        for row in ROWS {
+            assert!(
+                ["/proc/sys/", "/proc/irq/", "/sys/"].iter().any(|folder| row.path.starts_with(folder)),
+                "{}",
+                row.path
+            );
+            let of_cpus = matches!(row.form, Form::Mask | Form::List);
+            assert_eq!(of_cpus, row.wants == Wants::Housekeeping, "{}", row.path);
+        }
+    }
+}

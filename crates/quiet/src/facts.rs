@@ -1,0 +1,84 @@
+//! What the decisions need to know of the machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use machine::CpuSet;
+use machine::topology::Topology;
+
+/// The machine, as far as making CPUs quiet depends on it.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// CPUs and their cores.
+    pub topology: Topology,
+    /// CPUs of cox's cpuset; a container may have fewer than the machine. The mask that cox inherited does not matter.
+    pub allowed: CpuSet,
+    /// CPUs without load balancing since boot (`isolcpus=domain`).
+    pub isolated: CpuSet,
+    /// CPUs whose tick the kernel can stop while one thread runs (`nohz_full=`); `None`: this kernel cannot.
+    pub nohz_full: Option<CpuSet>,
+    /// CPUs in partitions of somebody else, by the cgroup's folder.
+    pub partitions: BTreeMap<PathBuf, CpuSet>,
+    /// Device interrupts, in the order of their numbers.
+    pub interrupts: Vec<Interrupt>,
+    /// Files of the checklist that exist, with their values.
+    pub files: BTreeMap<PathBuf, String>,
+    /// Where cpusets can be made.
+    pub cpusets: Cpusets,
+    /// Process id of irqbalance, which moves interrupts back.
+    pub irqbalance: Option<u32>,
+}
+
+impl Facts {
+    /// Returns the CPU that the kernel booted on. It usually keeps the time for all CPUs: on kernels that were booted with `nohz_full` always, on
+    /// others whenever it does not sleep (kernel/time/tick-sched.c).
+    #[must_use]
+    pub fn boot_cpu(&self) -> Option<u32> {
+        self.topology.online.first()
+    }
+}
+
+/// A device interrupt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Its number, which may be another one after the driver has been loaded again.
+    pub number: u32,
+    /// Names of its devices, as in /proc/interrupts.
+    pub name: String,
+    /// CPUs that it may interrupt.
+    pub affinity: CpuSet,
+    /// CPUs that it interrupts at present.
+    pub effective: CpuSet,
+    /// Whether it can be moved.
+    pub movable: Movable,
+}
+
+/// Whether an interrupt can be moved to other CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movable {
+    /// Its file can be written.
+    Yes,
+    /// The kernel manages its affinity: one interrupt for each queue of a device. It comes if a thread on one of its CPUs uses the device.
+    Managed,
+    /// Not known: only root may try.
+    Unknown,
+}
+
+/// Where cpusets can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cpusets {
+    /// A hierarchy of version 1.
+    V1 {
+        /// Where it is mounted.
+        mount: PathBuf,
+        /// Prefix of its files: `cpuset.`, or nothing if it was mounted with `noprefix`.
+        prefix: &'static str,
+    },
+    /// The hierarchy of version 2 with the controller cpuset.
+    V2 {
+        /// Where it is mounted.
+        mount: PathBuf,
+    },
+    /// Nowhere.
+    None,
+}

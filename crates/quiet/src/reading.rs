@@ -1,0 +1,135 @@
+//! Reads the facts from /proc and /sys.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use machine::cgroup::{Hierarchies, Version};
+use machine::interrupts::interrupts;
+use machine::limits::{Who, possible_cpus};
+use machine::topology::Topology;
+use machine::{CpuSet, Error, Root};
+
+use crate::checklist::ROWS;
+use crate::facts::{Cpusets, Facts, Interrupt, Movable};
+use crate::form::Form;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+/// Depth to which cpusets are searched for.
+const DEEPEST: usize = 8;
+
+impl Facts {
+    /// Reads the facts. `movable` tells of an interrupt, by its number, whether it can be moved: only a writer can know that.
+    ///
+    /// # Errors
+    /// If the CPUs cannot be read. Everything else may be missing.
+    pub fn read(root: &Root, movable: impl Fn(u32) -> Movable) -> Result<Facts, Error> {
+        let topology = Topology::read(root)?;
+        let allowed = possible_cpus(root, Who::Own).unwrap_or_else(|_| topology.online.clone());
+        let set = |name: &str| root.read_cpus_if_present(format!("{CPUS}/{name}")).ok().flatten();
+        let cpusets = cpusets(root);
+        let mut files = BTreeMap::new();
+        for row in ROWS {
+            for cpu in topology.online.iter().take(if row.path.contains("{cpu}") { usize::MAX } else { 1 }) {
+                expand(root, Path::new("/"), &row.path.replace("{cpu}", &cpu.to_string()), &mut files);
+            }
+        }
+        let mut partitions = BTreeMap::new();
+        match &cpusets {
+            Cpusets::V1 { mount, prefix } => {
+                keep(root, &mount.join(format!("{prefix}sched_load_balance")), &mut files);
+                walk(root, mount, DEEPEST, &mut |folder| keep(root, &folder.join(format!("{prefix}cpus")), &mut files));
+            }
+            Cpusets::V2 { mount } => walk(root, mount, DEEPEST, &mut |folder| {
+                if folder.parent() == Some(mount) {
+                    keep(root, &folder.join("cpuset.cpus"), &mut files);
+                }
+                let kind = root.read_text(folder.join("cpuset.cpus.partition")).unwrap_or_default();
+                let is_partition = matches!(kind.trim(), "root" | "isolated");
+                let cpus = root.read_text(folder.join("cpuset.cpus.effective")).ok();
+                if let Some(cpus) = cpus.and_then(|text| Form::List.cpus(&text)).filter(|_| is_partition) {
+                    partitions.insert(folder.to_owned(), cpus);
+                }
+            }),
+            Cpusets::None => {}
+        }
+        Ok(Facts {
+            topology,
+            allowed,
+            isolated: set("isolated").unwrap_or_default(),
+            nohz_full: nohz_full(root),
+            partitions,
+            interrupts: devices(root, movable),
+            files,
+            cpusets,
+            irqbalance: irqbalance(root),
+        })
+    }
+}
+
+/// The file exists if the kernel can stop the tick; before Linux 6.x it has "(null)" or an empty line if it was not asked to.
+fn nohz_full(root: &Root) -> Option<CpuSet> {
+    let text = root.read_text(format!("{CPUS}/nohz_full")).ok()?;
+    Some(text.trim().parse().unwrap_or_default())
+}
+
+fn devices(root: &Root, movable: impl Fn(u32) -> Movable) -> Vec<Interrupt> {
+    let rows = interrupts(root).unwrap_or_default();
+    let device = |row: &machine::interrupts::Row| {
+        let number: u32 = row.name.parse().ok()?;
+        let cpus = |file: &str| root.read_cpus_if_present(format!("/proc/irq/{number}/{file}")).ok().flatten();
+        let affinity = cpus("smp_affinity_list")?;
+        let effective =
+            cpus("effective_affinity_list").filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| affinity.clone());
+        Some(Interrupt { number, name: row.devices().join(", "), affinity, effective, movable: movable(number) })
+    };
+    rows.iter().filter_map(device).collect()
+}
+
+fn cpusets(root: &Root) -> Cpusets {
+    let Ok(hierarchies) = Hierarchies::read(root) else { return Cpusets::None };
+    let Some(hierarchy) = hierarchies.of_controller("cpuset").next() else { return Cpusets::None };
+    let mount = hierarchy.mount_point.clone();
+    match hierarchy.version {
+        Version::V1 => {
+            let prefix = if root.exists(mount.join("cpuset.cpus")) { "cpuset." } else { "" };
+            Cpusets::V1 { mount, prefix }
+        }
+        Version::V2 => Cpusets::V2 { mount },
+    }
+}
+
+fn irqbalance(root: &Root) -> Option<u32> {
+    let is_it = |pid: &u32| root.read_text(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "irqbalance");
+    root.list_numbers("/proc").ok()?.into_iter().find(is_it)
+}
+
+/// Calls `each` with all folders below `folder`.
+fn walk(root: &Root, folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
+    if depth == 0 {
+        return;
+    }
+    for name in root.list(folder).unwrap_or_default() {
+        let inner = folder.join(name);
+        if root.path(&inner).is_dir() {
+            each(&inner);
+            walk(root, &inner, depth - 1, each);
+        }
+    }
+}
+
+fn keep(root: &Root, path: &Path, files: &mut BTreeMap<PathBuf, String>) {
+    if let Ok(text) = root.read_text(path) {
+        files.insert(path.to_owned(), text.trim().to_owned());
+    }
+}
+
+/// Reads the files that a pattern names: `*` stands for one folder.
+fn expand(root: &Root, folder: &Path, pattern: &str, files: &mut BTreeMap<PathBuf, String>) {
+    let Some((before, after)) = pattern.trim_start_matches('/').split_once("*/") else {
+        return keep(root, &folder.join(pattern.trim_start_matches('/')), files);
+    };
+    let folder = folder.join(before);
+    for name in root.list(&folder).unwrap_or_default() {
+        expand(root, &folder.join(name), after, files);
+    }
+}

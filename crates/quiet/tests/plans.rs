@@ -1,0 +1,188 @@
+//! Plans for machines whose files are recorded below `tests/roots`. What each plan must be is below `tests/plans`: run with COX_MAKE_PLANS=1 to write these
+//! files again, and read the difference.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use machine::{CpuSet, Root};
+use quiet::{Facts, Level, Movable, Plan, Refusal, check, choose, plan, reboot};
+use tempfile::TempDir;
+
+/// A machine whose files are in a folder. The text has `== PATH` before the content of each file.
+struct Machine {
+    folder: TempDir,
+    managed: &'static [u32],
+}
+
+impl Machine {
+    fn new(name: &str, managed: &'static [u32]) -> Machine {
+        let folder = tempfile::tempdir().unwrap();
+        let text = fs::read_to_string(stored("roots", name)).unwrap();
+        for file in text.split("== /").skip(1) {
+            let (path, content) = file.split_once('\n').unwrap();
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        Machine { folder, managed }
+    }
+
+    fn facts(&self) -> Facts {
+        let movable = |number| if self.managed.contains(&number) { Movable::Managed } else { Movable::Yes };
+        Facts::read(&Root::at(self.folder.path()), movable).unwrap()
+    }
+
+    fn with(self, path: &str, content: &str) -> Machine {
+        let path = self.folder.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    /// All files, to see that none changes.
+    fn files(&self) -> BTreeSet<(PathBuf, String)> {
+        let mut files = BTreeSet::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else {
+                    files.insert((entry.clone(), fs::read_to_string(&entry).unwrap()));
+                }
+            }
+        }
+        files
+    }
+}
+
+/// This machine's kernel: cpusets of version 1, an interrupt of the disk that is managed, two CPUs.
+fn v1() -> Machine {
+    Machine::new("v1", &[36])
+}
+
+/// Four cores of two CPUs each, cpusets of version 2, one of them a partition of somebody else.
+fn v2() -> Machine {
+    Machine::new("v2", &[120])
+}
+
+fn stored(folder: &str, name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(name).with_extension("txt")
+}
+
+fn cpus(list: &str) -> CpuSet {
+    list.parse().unwrap()
+}
+
+fn written(facts: &Facts, plan: &Plan) -> String {
+    let mut text = format!("CPUs {}, housekeeping {}\n", plan.chosen.cpus, plan.chosen.housekeeping);
+    for price in &plan.chosen.prices {
+        writeln!(text, "price: {price}").unwrap();
+    }
+    for step in &plan.steps {
+        writeln!(text, "{:<10}  {}  {} -> {}", step.level.name(), step.what, step.now, step.wanted).unwrap();
+    }
+    for obstacle in &plan.obstacles {
+        writeln!(text, "{:<10}  cannot: {} -> {}", obstacle.level.name(), obstacle.what, obstacle.instead).unwrap();
+    }
+    writeln!(text, "boot: {}", reboot(facts, &plan.chosen, "quiet irqaffinity=0-1").line).unwrap();
+    text
+}
+
+fn compare(name: &str, text: &str) {
+    if env::var_os("COX_MAKE_PLANS").is_some() {
+        fs::write(stored("plans", name), text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(stored("plans", name)).unwrap(), text, "{name}");
+}
+
+#[test]
+fn plans_are_those_that_are_stored() {
+    for (name, machine, list) in
+        [("v1-1", v1(), "1"), ("v1-0", v1(), "0"), ("v2-2+6", v2(), "2,6"), ("v2-1-3", v2(), "1-3")]
+    {
+        let facts = machine.facts();
+        let chosen = check(&facts, &cpus(list)).unwrap();
+        let before = machine.files();
+        compare(name, &written(&facts, &plan(&facts, &chosen, Level::Tickless)));
+        assert_eq!(machine.files(), before, "a plan changes nothing");
+    }
+}
+
+#[test]
+fn each_level_has_the_steps_of_the_ones_before_it_and_changes_each_setting_once() {
+    let facts = v2().facts();
+    let chosen = check(&facts, &cpus("2-3")).unwrap();
+    let mut before = 0;
+    for level in Level::ALL {
+        let steps = plan(&facts, &chosen, level).steps;
+        assert!(steps.len() >= before && steps.iter().all(|step| step.level <= level && step.now != step.wanted));
+        let what: BTreeSet<String> = steps.iter().map(|step| step.what.to_string()).collect();
+        // The system's threads and the kernel's are moved apart.
+        assert_eq!(what.len(), steps.len(), "{steps:?}");
+        before = steps.len();
+    }
+}
+
+#[test]
+fn a_machine_that_is_quiet_needs_no_change_of_files() {
+    let machine = v2();
+    let facts = machine.facts();
+    let chosen = check(&facts, &cpus("2-3")).unwrap();
+    let mut machine = machine;
+    for step in plan(&facts, &chosen, Level::Full).steps {
+        if let quiet::What::File(path, form) = step.what {
+            let text = match form.cpus(&step.wanted) {
+                _ if form != quiet::Form::Mask => step.wanted,
+                _ => form.of_cpus(&step.wanted.parse().unwrap()),
+            };
+            if machine.folder.path().join(path.strip_prefix("/").unwrap()).exists() {
+                machine = machine.with(path.to_str().unwrap(), &text);
+            }
+        }
+    }
+    let facts = machine.facts();
+    let left = plan(&facts, &chosen, Level::Full).steps;
+    let left: Vec<_> = left
+        .iter()
+        .filter(|step| facts.files.keys().any(|path| step.what.to_string().contains(path.to_str().unwrap())))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn cores_without_interrupts_come_first_and_the_time_keepers_last() {
+    let facts = v2().facts();
+    // CPU 7 is in a partition, CPU 3 has the disk's interrupt, CPU 0 keeps the time.
+    for (count, chosen) in [(1, "2"), (2, "2,6"), (3, "1-2,6"), (4, "1-2,5-6"), (5, "1-3,5-6"), (6, "0-3,5-6")] {
+        assert_eq!(choose(&facts, count).map(|chosen| chosen.cpus), Ok(cpus(chosen)), "{count}");
+    }
+    assert_eq!(choose(&facts, 7), Err(Refusal::TooMany(6, 7)));
+    assert_eq!(choose(&facts, 8), Err(Refusal::NoHousekeeping(8)));
+    let facts = v1().facts();
+    // The disk's interrupt is on CPU 1, but CPU 0 keeps the time.
+    let chosen = choose(&facts, 1).unwrap();
+    assert_eq!((chosen.cpus, chosen.housekeeping, chosen.prices.len()), (cpus("1"), cpus("0"), 0));
+}
+
+#[test]
+fn what_cannot_become_quiet_is_refused() {
+    let refused =
+        |machine: Machine, list: &str| check(&machine.facts(), &list.parse().unwrap_or_default()).unwrap_err();
+    assert_eq!(refused(v2(), ""), Refusal::Nothing);
+    assert_eq!(refused(v2(), "2,9"), Refusal::Offline(cpus("9")));
+    assert_eq!(refused(v2(), "0-6"), Refusal::NoHousekeeping(8), "CPU 7 belongs to somebody else");
+    assert_eq!(refused(v2(), "6-7"), Refusal::InPartition(cpus("7"), "/sys/fs/cgroup/vm.slice".into()));
+    let isolated = v2().with("/sys/devices/system/cpu/isolated", "5-6\n");
+    assert_eq!(refused(isolated, "4-5"), Refusal::Isolated(cpus("5")));
+    let one = || v1().with("/sys/devices/system/cpu/online", "0\n");
+    assert_eq!((refused(one(), "0"), choose(&one().facts(), 1)), (Refusal::OneCpu, Err(Refusal::OneCpu)));
+    let container = v2().with("/proc/self/cgroup", "0::/user.slice\n");
+    let facts = container.with("/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-4\n").facts();
+    assert_eq!(check(&facts, &cpus("4-5")), Err(Refusal::NotAllowed(cpus("5"))));
+    assert!(choose(&facts, 5).is_ok_and(|chosen| chosen.cpus.is_subset(&cpus("0-4"))));
+}
