@@ -28,7 +28,7 @@ impl Traces {
 /// The buffer for trace events.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Room {
-    /// Size of the buffer for trace events (64k, 32M), which cox empties 10 times a second. An event has 32 bytes; cox counts events that do not fit
+    /// Size of the buffer for trace events (64k, 32M), which cox empties while the program runs. An event has 32 bytes; cox counts events that do not fit
     #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "32M")]
     pub trace_buffer: u32,
 }

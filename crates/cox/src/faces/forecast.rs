@@ -15,6 +15,7 @@ pub fn source(file: &Path, noise: &Noise, left: u32) -> doc::Source {
         cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
         left,
         length_ns: noise.recording.length_ns,
+        measured_ns: noise.measured_ns,
         detours: cpus.iter().map(|cpu| cpu.detours.len() as u64).sum(),
     }
 }

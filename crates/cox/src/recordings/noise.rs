@@ -15,6 +15,8 @@ const ROUNDING_NS: u64 = 1000;
 pub struct Noise {
     /// The recording.
     pub recording: Recording,
+    /// Length of the measurement, which is longer than the recording if there was no room for all detours.
+    pub measured_ns: u64,
     /// Number of CPUs of the node.
     pub cpus_total: u32,
 }
@@ -40,6 +42,7 @@ fn of_json(bytes: &[u8]) -> Result<Noise> {
     }
     // What comes behind the last listed detour of a CPU was not silent: nothing is known about it. All CPUs are replayed together.
     let length_ns = report.cpus.iter().map(|cpu| cpu.begin_ns.saturating_add(cpu.listed_ns())).min().unwrap_or(0);
+    let measured_ns = report.cpus.iter().map(|cpu| cpu.begin_ns.saturating_add(cpu.length_ns)).min().unwrap_or(0);
     let cpus = report.cpus.iter().map(|cpu| {
         let quiet_ns = cpu.quiet_ns.unwrap_or(0);
         let detours =
@@ -48,7 +51,8 @@ fn of_json(bytes: &[u8]) -> Result<Noise> {
     });
     let cpus = cpus.collect();
     let causes = report.causes.into_iter().map(|cause| cause.name).collect();
-    Ok(Noise { recording: Recording { length_ns, cpus, causes }, cpus_total: report.measurement.online_cpus })
+    let recording = Recording { length_ns, cpus, causes };
+    Ok(Noise { recording, measured_ns, cpus_total: report.measurement.online_cpus })
 }
 
 fn of_netgauge(bytes: &[u8]) -> Result<Noise> {
@@ -57,7 +61,7 @@ fn of_netgauge(bytes: &[u8]) -> Result<Noise> {
     let detours = apart(trace.detours.iter().map(|(start, length)| (*start, *length, 0)), length_ns);
     let recording =
         Recording { length_ns, cpus: vec![Cpu { cpu: 0, detours }], causes: vec!["not recorded".to_owned()] };
-    Ok(Noise { recording, cpus_total: 1 })
+    Ok(Noise { recording, measured_ns: length_ns, cpus_total: 1 })
 }
 
 /// Makes detours that neither overlap, nor end after the recording, nor are empty: rounding of times can cause either.

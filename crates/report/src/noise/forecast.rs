@@ -57,8 +57,11 @@ pub struct Source {
     pub cpus: Vec<u32>,
     /// Number of the node's CPUs that were not measured: those left to the system.
     pub left: u32,
-    /// Length of the recording.
+    /// Length of the recording, up to its last detour if there was no room for all.
     pub length_ns: u64,
+    /// Length of the measurement; longer than the recording if there was no room for all detours. 0 in documents of before.
+    #[serde(default)]
+    pub measured_ns: u64,
     /// Number of detours.
     pub detours: u64,
 }
@@ -165,13 +168,14 @@ pub fn forecast_text(report: &ForecastReport, style: &Style) -> String {
 
 fn header(report: &ForecastReport) -> String {
     let source = |source: &Source| {
-        format!(
-            "{} ({}, {} in {})",
-            source.file,
-            counted(source.cpus.len() as u64, "CPU"),
-            counted(source.detours, "detour"),
-            duration(source.length_ns)
-        )
+        let (cpus, detours) = (counted(source.cpus.len() as u64, "CPU"), counted(source.detours, "detour"));
+        let length = match (duration(source.length_ns), duration(source.measured_ns)) {
+            (recorded, measured) if source.measured_ns > source.length_ns && recorded != measured => {
+                format!("the first {recorded} of {measured}: there was no room for more, see --ring")
+            }
+            (recorded, _) => recorded,
+        };
+        format!("{} ({cpus}, {detours} in {length})", source.file)
     };
     let sources: Vec<String> = report.sources.iter().map(source).collect();
     let sync = if report.sync_ns > 0 {
@@ -308,8 +312,14 @@ mod tests {
             scales: vec![scale(slowdown)],
             co_scheduled: scale(Some(1.1)),
         };
-        let source =
-            Source { file: "a.json".into(), cpus: vec![0], left: 0, length_ns: 10_000_000_000, detours: 1_234 };
+        let source = Source {
+            file: "a.json".into(),
+            cpus: vec![0],
+            left: 0,
+            length_ns: 10_000_000_000,
+            measured_ns: 10_000_000_000,
+            detours: 1_234,
+        };
         let cause =
             |at: u64| Without { cause: format!("cause {at}"), times: 9, seldom: false, scales: vec![scale(None)] };
         ForecastReport {
@@ -347,6 +357,9 @@ mod tests {
     fn the_header_and_the_table_say_what_they_are_about() {
         let report = report(Some(1.5), None);
         says(&report, "(1 CPU, 1,234 detours in 10.00 s)");
+        let mut cut = report.clone();
+        cut.sources[0].measured_ns = 60_000_000_000;
+        says(&cut, "(1 CPU, 1,234 detours in the first 10.00 s of 60.00 s: there was no room for more, see --ring)");
         says(&report, "without, at work 1.0 ms and 4,096 ranks");
         says(&report, "2 causes more in the JSON; 3 causes with less time: no forecast without them");
     }
