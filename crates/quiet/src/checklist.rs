@@ -1,9 +1,14 @@
 //! The settings of the kernel that make CPUs quiet at run time: which file, from which level on, what it needs, and why.
 //!
-//! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} of Linux, and the sources named in the rows.
-//! A file that does not exist on a kernel is left out there. Not in the list, because they endanger the machine or the user's data for little:
-//! sched_rt_runtime_us (a spinning real-time thread can then stop a CPU), the runtime of the fair server (the kernel warns of starvation), longer
-//! intervals of writeback (more is lost in a crash), `ignore_ce` (hides errors of the memory).
+//! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} and networking/scaling of Linux. A file that
+//! does not exist on a kernel is left out there.
+//!
+//! Not in the list, because they endanger the machine or the user's data for little: sched_rt_runtime_us (a spinning real-time thread can then stop a
+//! CPU), the runtime of the fair server (the kernel warns of starvation), longer intervals of writeback (more is lost in a crash), `ignore_ce` (hides
+//! errors of the memory). Not in the list, because they keep nothing away: masks of single workqueues (the kernel applies the mask of all to each),
+//! `xps_cpus` (chooses the queue by which a CPU sends, not the CPU that is interrupted).
+
+use machine::CpuSet;
 
 use crate::form::Form;
 use crate::level::Level;
@@ -23,6 +28,16 @@ pub struct Row {
     pub why: &'static str,
     /// What the change costs the rest of the machine, or how its undo differs from the others; empty if nothing is known.
     pub price: &'static str,
+}
+
+impl Row {
+    /// Returns the row's paths, in which `*` still stands for folders, for these CPUs.
+    pub fn paths(&self, cpus: &CpuSet) -> Vec<String> {
+        if !self.path.contains("{cpu}") {
+            return vec![self.path.to_owned()];
+        }
+        cpus.iter().map(|cpu| self.path.replace("{cpu}", &cpu.to_string())).collect()
+    }
 }
 
 /// The value that a setting needs.
@@ -52,14 +67,6 @@ pub const ROWS: &[Row] = &[
         form: Form::Mask,
         wants: Wants::Housekeeping,
         why: "work items that may run anywhere",
-        price: "",
-    },
-    Row {
-        level: Level::Work,
-        path: "/sys/devices/virtual/workqueue/*/cpumask",
-        form: Form::Mask,
-        wants: Wants::Housekeeping,
-        why: "work items of this queue (writeback: to disks)",
         price: "",
     },
     Row {
@@ -100,7 +107,7 @@ pub const ROWS: &[Row] = &[
         form: Form::Text,
         wants: Wants::AtLeast(600_000),
         why: "TLB flushes when khugepaged makes huge pages",
-        price: "fewer huge pages for programs that do not ask for them",
+        price: "memory becomes huge pages later, also after madvise(2)",
     },
     Row {
         level: Level::Full,
@@ -172,14 +179,6 @@ pub const ROWS: &[Row] = &[
         form: Form::Mask,
         wants: Wants::Housekeeping,
         why: "packets that other CPUs received",
-        price: "",
-    },
-    Row {
-        level: Level::Full,
-        path: "/sys/class/net/*/queues/*/xps_cpus",
-        form: Form::Mask,
-        wants: Wants::Housekeeping,
-        why: "completions of packets that other CPUs sent",
         price: "",
     },
     Row {

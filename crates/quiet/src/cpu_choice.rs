@@ -43,11 +43,14 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Nothing => write!(f, "no CPU is named"),
-            Refusal::OneCpu => write!(f, "this machine has one CPU, which everything needs"),
+            Refusal::OneCpu => write!(f, "this machine has one CPU, on which the whole system runs"),
             Refusal::NoHousekeeping(online) => {
                 write!(f, "no CPU would be left for the rest of the system ({online} are online). Fix: name fewer CPUs")
             }
-            Refusal::TooMany(most, wanted) => write!(f, "{wanted} CPUs are wanted, and {most} can become quiet"),
+            Refusal::TooMany(most, wanted) => write!(
+                f,
+                "{wanted} CPUs are wanted, and {most} can become quiet: the others are isolated, or in partitions, or the last one. Fix: want fewer"
+            ),
             Refusal::Offline(cpus) => write!(f, "not online: CPUs {cpus}"),
             Refusal::NotAllowed(cpus) => write!(f, "cox may not use CPUs {cpus}: it is in a cpuset without them"),
             Refusal::Isolated(cpus) => {
@@ -98,7 +101,7 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
 
 /// Chooses `count` CPUs.
 ///
-/// Cores that no interrupt is bound to come first, and the core of the CPU that keeps the time comes last. Among equal ones, whole cores come before
+/// CPUs whose tick can stop come first, if there are enough of them. Cores that no interrupt is bound to come first, and the core of the CPU that keeps the time comes last. Among equal ones, whole cores come before
 /// parts of cores, because a sibling that is not quiet shares the core's units; and high ones before low ones, on which people expect the system.
 ///
 /// # Errors
@@ -116,11 +119,13 @@ pub fn choose(facts: &Facts, count: usize) -> Result<Chosen, Refusal> {
     }
     let taken = taken(facts);
     let free = online.intersection(&facts.allowed).difference(&taken);
-    // Who is last keeps the system's work if nobody else does.
+    // If no other CPU is left for housekeeping, one of the free ones has to stay.
     let most = if online.difference(&taken).is_subset(&free) { free.len().saturating_sub(1) } else { free.len() };
     if count > most {
         return Err(Refusal::TooMany(most, count));
     }
+    let tickless = free.intersection(&facts.nohz_full.clone().unwrap_or_default());
+    let free = if tickless.len() >= count { tickless } else { free };
     let mut cores: Vec<&CpuSet> = Vec::new();
     for cpu in facts.topology.cpus.iter().filter(|cpu| free.contains(cpu.id)) {
         if !cores.contains(&&cpu.smt_siblings) {
@@ -153,7 +158,7 @@ fn taken(facts: &Facts) -> CpuSet {
 
 /// Returns whether an interrupt comes to some of these CPUs and cannot be moved away from them.
 pub(crate) fn is_bound(interrupt: &Interrupt, cpus: &CpuSet) -> bool {
-    interrupt.movable == Movable::Managed && !interrupt.effective.intersection(cpus).is_empty()
+    interrupt.movable == Movable::No && !interrupt.effective.intersection(cpus).is_empty()
 }
 
 fn prices(facts: &Facts, cpus: &CpuSet, housekeeping: &CpuSet) -> Vec<String> {

@@ -17,7 +17,7 @@ pub struct Facts {
     pub isolated: CpuSet,
     /// CPUs whose tick the kernel can stop while one thread runs (`nohz_full=`); `None`: this kernel cannot.
     pub nohz_full: Option<CpuSet>,
-    /// CPUs in partitions of somebody else, by the cgroup's folder.
+    /// CPUs in partitions of other cgroups, by the cgroup's folder.
     pub partitions: BTreeMap<PathBuf, CpuSet>,
     /// Device interrupts, in the order of their numbers.
     pub interrupts: Vec<Interrupt>,
@@ -56,11 +56,10 @@ pub struct Interrupt {
 /// Whether an interrupt can be moved to other CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movable {
-    /// Its file can be written.
-    Yes,
-    /// The kernel manages its affinity: one interrupt for each queue of a device. It comes if a thread on one of its CPUs uses the device.
-    Managed,
-    /// Not known: only root may try.
+    /// Not by anybody: its driver or the kernel manages its affinity. One interrupt for each queue of a device comes if a thread on one of its CPUs
+    /// uses the device.
+    No,
+    /// Not known before somebody tries.
     Unknown,
 }
 

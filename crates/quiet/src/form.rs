@@ -10,8 +10,6 @@ pub enum Form {
     Mask,
     /// A list of CPUs: `0-3,8`.
     List,
-    /// One of several words, of which the present one is in brackets: `always [madvise] never`.
-    Choice,
     /// A number or a word.
     Text,
 }
@@ -24,7 +22,7 @@ impl Form {
             Form::Mask => mask(text.trim()),
             Form::List if text.trim().is_empty() => Some(CpuSet::new()),
             Form::List => text.trim().parse().ok(),
-            Form::Choice | Form::Text => None,
+            Form::Text => None,
         }
     }
 
@@ -34,16 +32,12 @@ impl Form {
         if self == Form::Mask { hexadecimal(cpus) } else { cpus.to_string() }
     }
 
-    /// Returns the value of a file as it is compared and shown: CPUs as a list, of several words the present one.
+    /// Returns the value of a file as it is compared and shown: CPUs as a list.
     #[must_use]
     pub fn normal(self, text: &str) -> String {
         let text = text.trim();
         match self {
             Form::Mask | Form::List => self.cpus(text).map_or_else(|| text.to_owned(), |cpus| cpus.to_string()),
-            Form::Choice => {
-                let chosen = text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-                chosen.unwrap_or(text).to_owned()
-            }
             Form::Text => text.to_owned(),
         }
     }
@@ -80,7 +74,6 @@ mod tests {
             (Form::Mask, &["0", "00000000,00000000"], ""),
             (Form::List, &["0,1", "0-1", "0-1\n"], "0-1"),
             (Form::List, &["", "\n"], ""),
-            (Form::Choice, &["always [madvise] never\n", "madvise"], "madvise"),
             (Form::Text, &["120\n", "120"], "120"),
         ] {
             assert!(texts.iter().all(|text| form.normal(text) == normal), "{form:?} {texts:?}");

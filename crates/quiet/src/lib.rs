@@ -25,5 +25,5 @@ pub use cpu_choice::{Chosen, Refusal, check, choose};
 pub use facts::{Cpusets, Facts, Interrupt, Movable};
 pub use form::Form;
 pub use level::Level;
-pub use plan::{Obstacle, Plan, Step, What, plan};
+pub use plan::{NOTHING, Obstacle, Plan, Step, What, plan};
 pub use reboot::{Reboot, reboot};

@@ -90,8 +90,8 @@ pub struct Plan {
     pub obstacles: Vec<Obstacle>,
 }
 
-/// No value yet.
-const NOTHING: &str = "–";
+/// What stands for the value of a setting that does not exist yet.
+pub const NOTHING: &str = "–";
 
 /// Plans what makes these CPUs quiet.
 #[must_use]
@@ -145,6 +145,11 @@ impl Plan {
                 );
             }
             Cpusets::V2 { mount } => {
+                let control = mount.join("cgroup.subtree_control");
+                let now = facts.files.get(&control).map_or("", |text| text.trim());
+                if !now.split_ascii_whitespace().any(|controller| controller == "cpuset") {
+                    self.push(Level::Cgroup, What::File(control, Form::Text), now, "+cpuset".to_owned(), "");
+                }
                 self.shrink(facts, mount, "cpuset.cpus");
                 self.push(Level::Cgroup, What::Cpuset(mount.join(QUIET_FOLDER)), NOTHING, cpus, "");
                 let partition = mount.join(QUIET_FOLDER).join("cpuset.cpus.partition");
@@ -159,26 +164,35 @@ impl Plan {
         }
     }
 
-    /// Takes the quiet CPUs from the cpusets that exist. Inner ones come first: a cpuset must have all CPUs of those in it.
+    /// Takes the quiet CPUs from the cpusets that exist. Inner ones come first: in version 1, a cpuset must have all CPUs of those in it.
     fn shrink(&mut self, facts: &Facts, mount: &Path, name: &str) {
         let is_own = |path: &Path| [QUIET_FOLDER, SYSTEM_FOLDER].iter().any(|own| path.starts_with(mount.join(own)));
-        let inner = |path: &&PathBuf| {
+        let is_inner = |path: &&PathBuf| {
             path.starts_with(mount) && path.file_name().is_some_and(|file| file == name) && !is_own(path)
         };
-        let mut paths: Vec<&PathBuf> = facts.files.keys().filter(inner).collect();
+        let mut paths: Vec<&PathBuf> = facts.files.keys().filter(is_inner).collect();
         paths.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
+        let is_v1 = matches!(facts.cpusets, Cpusets::V1 { .. });
         for path in paths {
             let now = Form::List.cpus(&facts.files[path]).unwrap_or_default();
-            // Without CPUs of its own, a cpuset has those of the one above it.
-            let wanted = if now.is_empty() { self.chosen.housekeeping.clone() } else { self.kept(&now) };
+            let rest = now.difference(&self.chosen.cpus);
+            let wanted = match (is_v1, now.is_empty(), rest.is_empty()) {
+                // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it.
+                (true, true, _) => continue,
+                (false, true, _) => self.chosen.housekeeping.clone(),
+                // It may have only CPUs of the one above it, which may have lost all of its own, too.
+                (true, false, true) => {
+                    let cgroup = path.parent().unwrap_or(path).display();
+                    let what = format!("cpuset {cgroup} has no CPU but {now}, which its threads keep using");
+                    self.obstacle(Level::Cgroup, what, "give it another CPU first".to_owned());
+                    continue;
+                }
+                (false, false, true) => self.chosen.housekeeping.clone(),
+                (_, false, false) => rest,
+            };
             if wanted != now {
-                self.push(
-                    Level::Cgroup,
-                    What::File(path.clone(), Form::List),
-                    &now.to_string(),
-                    wanted.to_string(),
-                    "",
-                );
+                let what = What::File(path.clone(), Form::List);
+                self.push(Level::Cgroup, what, &now.to_string(), wanted.to_string(), "");
             }
         }
     }
@@ -199,10 +213,13 @@ impl Plan {
                 // It comes on every level.
                 self.obstacle(
                     Level::Pin,
-                    format!("interrupt {} ({}) is managed by its driver", interrupt.number, interrupt.name),
-                    format!("use its device from CPU {} only", self.chosen.housekeeping),
+                    format!(
+                        "interrupt {} ({}) cannot be moved: the kernel manages it",
+                        interrupt.number, interrupt.name
+                    ),
+                    format!("use its device from CPUs {} only", self.chosen.housekeeping),
                 );
-            } else if wanted != interrupt.affinity && interrupt.movable != Movable::Managed {
+            } else if wanted != interrupt.affinity && interrupt.movable != Movable::No {
                 let what = What::Interrupt(interrupt.number, interrupt.name.clone());
                 self.push(Level::Irq, what, &interrupt.affinity.to_string(), wanted.to_string(), "");
             }
@@ -210,15 +227,10 @@ impl Plan {
     }
 
     fn row(&mut self, facts: &Facts, row: &Row) {
-        if row.path.contains("{cpu}") {
-            for cpu in self.chosen.cpus.clone().iter() {
-                let path = PathBuf::from(row.path.replace("{cpu}", &cpu.to_string()));
-                self.of_row(facts, row, &path);
+        for pattern in row.paths(&self.chosen.cpus) {
+            for path in facts.files.keys().filter(|path| is_of(&pattern, path)) {
+                self.of_row(facts, row, path);
             }
-            return;
-        }
-        for path in facts.files.keys().filter(|path| is_of(row.path, path)) {
-            self.of_row(facts, row, path);
         }
     }
 

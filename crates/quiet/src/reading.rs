@@ -1,6 +1,7 @@
 //! Reads the facts from /proc and /sys.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use machine::cgroup::{Hierarchies, Version};
@@ -12,25 +13,26 @@ use machine::{CpuSet, Error, Root};
 use crate::checklist::ROWS;
 use crate::facts::{Cpusets, Facts, Interrupt, Movable};
 use crate::form::Form;
+use crate::plan::QUIET_FOLDER;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Depth to which cpusets are searched for.
-const DEEPEST: usize = 8;
+/// Depth to which cpusets are searched for. The kernel allows more, but no system has them.
+const DEEPEST: usize = 64;
 
 impl Facts {
-    /// Reads the facts. `movable` tells of an interrupt, by its number, whether it can be moved: only a writer can know that.
+    /// Reads the facts.
     ///
     /// # Errors
     /// If the CPUs cannot be read. Everything else may be missing.
-    pub fn read(root: &Root, movable: impl Fn(u32) -> Movable) -> Result<Facts, Error> {
+    pub fn read(root: &Root) -> Result<Facts, Error> {
         let topology = Topology::read(root)?;
         let allowed = possible_cpus(root, Who::Own).unwrap_or_else(|_| topology.online.clone());
         let set = |name: &str| root.read_cpus_if_present(format!("{CPUS}/{name}")).ok().flatten();
         let cpusets = cpusets(root);
         let mut files = BTreeMap::new();
         for row in ROWS {
-            for cpu in topology.online.iter().take(if row.path.contains("{cpu}") { usize::MAX } else { 1 }) {
-                expand(root, Path::new("/"), &row.path.replace("{cpu}", &cpu.to_string()), &mut files);
+            for path in row.paths(&topology.online) {
+                expand(root, Path::new("/"), &path, &mut files);
             }
         }
         let mut partitions = BTreeMap::new();
@@ -39,17 +41,23 @@ impl Facts {
                 keep(root, &mount.join(format!("{prefix}sched_load_balance")), &mut files);
                 walk(root, mount, DEEPEST, &mut |folder| keep(root, &folder.join(format!("{prefix}cpus")), &mut files));
             }
-            Cpusets::V2 { mount } => walk(root, mount, DEEPEST, &mut |folder| {
-                if folder.parent() == Some(mount) {
-                    keep(root, &folder.join("cpuset.cpus"), &mut files);
-                }
-                let kind = root.read_text(folder.join("cpuset.cpus.partition")).unwrap_or_default();
-                let is_partition = matches!(kind.trim(), "root" | "isolated");
-                let cpus = root.read_text(folder.join("cpuset.cpus.effective")).ok();
-                if let Some(cpus) = cpus.and_then(|text| Form::List.cpus(&text)).filter(|_| is_partition) {
-                    partitions.insert(folder.to_owned(), cpus);
-                }
-            }),
+            Cpusets::V2 { mount } => {
+                keep(root, &mount.join("cgroup.subtree_control"), &mut files);
+                walk(root, mount, DEEPEST, &mut |folder| {
+                    if folder.parent() == Some(mount) {
+                        // Without the controller the file is missing; it comes, empty, with the controller.
+                        let cpus = root.read_text(folder.join("cpuset.cpus")).unwrap_or_default();
+                        files.insert(folder.join("cpuset.cpus"), cpus.trim().to_owned());
+                    }
+                    let kind = root.read_text(folder.join("cpuset.cpus.partition")).unwrap_or_default();
+                    let is_own = folder.ends_with(QUIET_FOLDER);
+                    let is_partition = !is_own && matches!(kind.trim(), "root" | "isolated");
+                    let cpus = root.read_text(folder.join("cpuset.cpus.effective")).ok();
+                    if let Some(cpus) = cpus.and_then(|text| Form::List.cpus(&text)).filter(|_| is_partition) {
+                        partitions.insert(folder.to_owned(), cpus);
+                    }
+                });
+            }
             Cpusets::None => {}
         }
         Ok(Facts {
@@ -58,7 +66,7 @@ impl Facts {
             isolated: set("isolated").unwrap_or_default(),
             nohz_full: nohz_full(root),
             partitions,
-            interrupts: devices(root, movable),
+            interrupts: devices(root),
             files,
             cpusets,
             irqbalance: irqbalance(root),
@@ -66,13 +74,13 @@ impl Facts {
     }
 }
 
-/// The file exists if the kernel can stop the tick; before Linux 6.x it has "(null)" or an empty line if it was not asked to.
+/// The file exists if the kernel can stop the tick. It has "(null)" or an empty line if the kernel was not asked to.
 fn nohz_full(root: &Root) -> Option<CpuSet> {
     let text = root.read_text(format!("{CPUS}/nohz_full")).ok()?;
     Some(text.trim().parse().unwrap_or_default())
 }
 
-fn devices(root: &Root, movable: impl Fn(u32) -> Movable) -> Vec<Interrupt> {
+fn devices(root: &Root) -> Vec<Interrupt> {
     let rows = interrupts(root).unwrap_or_default();
     let device = |row: &machine::interrupts::Row| {
         let number: u32 = row.name.parse().ok()?;
@@ -80,9 +88,15 @@ fn devices(root: &Root, movable: impl Fn(u32) -> Movable) -> Vec<Interrupt> {
         let affinity = cpus("smp_affinity_list")?;
         let effective =
             cpus("effective_affinity_list").filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| affinity.clone());
-        Some(Interrupt { number, name: row.devices().join(", "), affinity, effective, movable: movable(number) })
+        Some(Interrupt { number, name: row.devices().join(", "), affinity, effective, movable: movable(root, number) })
     };
     rows.iter().filter_map(device).collect()
+}
+
+/// The file of an interrupt that nobody may move has no right to write (kernel/irq/proc.c, Linux 6.13 and later). Before, only writing to it tells.
+fn movable(root: &Root, number: u32) -> Movable {
+    let file = fs::metadata(root.path(format!("/proc/irq/{number}/smp_affinity_list")));
+    if file.is_ok_and(|file| file.permissions().readonly()) { Movable::No } else { Movable::Unknown }
 }
 
 fn cpusets(root: &Root) -> Cpusets {

@@ -5,21 +5,22 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use machine::{CpuSet, Root};
-use quiet::{Facts, Level, Movable, Plan, Refusal, check, choose, plan, reboot};
+use quiet::{Facts, Level, Plan, Refusal, check, choose, plan, reboot};
 use tempfile::TempDir;
 
 /// A machine whose files are in a folder. The text has `== PATH` before the content of each file.
 struct Machine {
     folder: TempDir,
-    managed: &'static [u32],
 }
 
 impl Machine {
-    fn new(name: &str, managed: &'static [u32]) -> Machine {
+    fn new(name: &str, managed: u32) -> Machine {
         let folder = tempfile::tempdir().unwrap();
         let text = fs::read_to_string(stored("roots", name)).unwrap();
         for file in text.split("== /").skip(1) {
@@ -28,12 +29,14 @@ impl Machine {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        Machine { folder, managed }
+        // The kernel gives nobody the right to write to the file of a managed interrupt.
+        let file = folder.path().join(format!("proc/irq/{managed}/smp_affinity_list"));
+        fs::set_permissions(file, Permissions::from_mode(0o444)).unwrap();
+        Machine { folder }
     }
 
     fn facts(&self) -> Facts {
-        let movable = |number| if self.managed.contains(&number) { Movable::Managed } else { Movable::Yes };
-        Facts::read(&Root::at(self.folder.path()), movable).unwrap()
+        Facts::read(&Root::at(self.folder.path())).unwrap()
     }
 
     fn with(self, path: &str, content: &str) -> Machine {
@@ -62,12 +65,12 @@ impl Machine {
 
 /// This machine's kernel: cpusets of version 1, an interrupt of the disk that is managed, two CPUs.
 fn v1() -> Machine {
-    Machine::new("v1", &[36])
+    Machine::new("v1", 36)
 }
 
 /// Four cores of two CPUs each, cpusets of version 2, one of them a partition of somebody else.
 fn v2() -> Machine {
-    Machine::new("v2", &[120])
+    Machine::new("v2", 120)
 }
 
 fn stored(folder: &str, name: &str) -> PathBuf {
@@ -89,7 +92,9 @@ fn written(facts: &Facts, plan: &Plan) -> String {
     for obstacle in &plan.obstacles {
         writeln!(text, "{:<10}  cannot: {} -> {}", obstacle.level.name(), obstacle.what, obstacle.instead).unwrap();
     }
-    writeln!(text, "boot: {}", reboot(facts, &plan.chosen, "quiet irqaffinity=0-1").line).unwrap();
+    for boot in reboot(facts, &plan.chosen, "quiet irqaffinity=0-1 isolcpus=nohz,5") {
+        writeln!(text, "boot: {} instead of {:?}", boot.word, boot.instead_of).unwrap();
+    }
     text
 }
 
@@ -105,9 +110,9 @@ fn plans_are_those_that_are_stored() {
     for (name, machine, list) in
         [("v1-1", v1(), "1"), ("v1-0", v1(), "0"), ("v2-2+6", v2(), "2,6"), ("v2-1-3", v2(), "1-3")]
     {
+        let before = machine.files();
         let facts = machine.facts();
         let chosen = check(&facts, &cpus(list)).unwrap();
-        let before = machine.files();
         compare(name, &written(&facts, &plan(&facts, &chosen, Level::Tickless)));
         assert_eq!(machine.files(), before, "a plan changes nothing");
     }
@@ -157,9 +162,13 @@ fn a_machine_that_is_quiet_needs_no_change_of_files() {
 #[test]
 fn cores_without_interrupts_come_first_and_the_time_keepers_last() {
     let facts = v2().facts();
-    // CPU 7 is in a partition, CPU 3 has the disk's interrupt, CPU 0 keeps the time.
-    for (count, chosen) in [(1, "2"), (2, "2,6"), (3, "1-2,6"), (4, "1-2,5-6"), (5, "1-3,5-6"), (6, "0-3,5-6")] {
+    // The ticks of CPUs 1 to 3 can stop. CPU 7 is in a partition, CPU 3 has the disk's interrupt, CPU 0 keeps the time.
+    for (count, chosen) in [(1, "2"), (2, "1-2"), (3, "1-3"), (4, "1-2,5-6"), (5, "1-3,5-6"), (6, "0-3,5-6")] {
         assert_eq!(choose(&facts, count).map(|chosen| chosen.cpus), Ok(cpus(chosen)), "{count}");
+    }
+    let ticking = v2().with("/sys/devices/system/cpu/nohz_full", "(null)\n").facts();
+    for (count, chosen) in [(1, "2"), (2, "2,6"), (3, "1-2,6"), (4, "1-2,5-6"), (5, "1-3,5-6")] {
+        assert_eq!(choose(&ticking, count).map(|chosen| chosen.cpus), Ok(cpus(chosen)), "{count}");
     }
     assert_eq!(choose(&facts, 7), Err(Refusal::TooMany(6, 7)));
     assert_eq!(choose(&facts, 8), Err(Refusal::NoHousekeeping(8)));
@@ -185,4 +194,19 @@ fn what_cannot_become_quiet_is_refused() {
     let facts = container.with("/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-4\n").facts();
     assert_eq!(check(&facts, &cpus("4-5")), Err(Refusal::NotAllowed(cpus("5"))));
     assert!(choose(&facts, 5).is_ok_and(|chosen| chosen.cpus.is_subset(&cpus("0-4"))));
+}
+
+#[test]
+fn nested_cpusets_shrink_from_the_inside_and_none_loses_its_last_cpu() {
+    let machine = v1().with("/sys/fs/cgroup/cpuset/docker/cpuset.cpus", "0-1\n");
+    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/one/cpuset.cpus", "0-1\n");
+    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/two/cpuset.cpus", "1\n");
+    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/empty/cpuset.cpus", "\n");
+    let facts = machine.facts();
+    let plan = plan(&facts, &check(&facts, &cpus("1")).unwrap(), Level::Cgroup);
+    let steps: Vec<String> = plan.steps.iter().map(|step| step.what.to_string()).collect();
+    let of = |name: &str| steps.iter().position(|step| step.ends_with(name));
+    assert!(of("docker/one/cpuset.cpus").unwrap() < of("docker/cpuset.cpus").unwrap(), "{steps:?}");
+    assert_eq!((of("two/cpuset.cpus"), of("empty/cpuset.cpus")), (None, None));
+    assert!(plan.obstacles.iter().any(|obstacle| obstacle.what.contains("docker/two has no CPU but 1")), "{plan:?}");
 }

@@ -24,14 +24,14 @@ pub enum Quiet {
     after_help = "Example:\n  cox quiet plan --ncpus 14\n  cox quiet plan --cpus 2-15 --level irq\n\nExit codes:\n  0    printed\n  2    wrong options, or these CPUs cannot become quiet\n  125  cox failed"
 )]
 pub struct QuietPlan {
-    /// The quiet CPUs: 2-15. Their disadvantages are shown
+    /// The quiet CPUs: 2-15. What stays on them because of that is shown
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
     pub cpus: Option<CpuSet>,
     /// N quiet CPUs, which cox chooses: whole cores first, and those without interrupts that cannot be moved
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub ncpus: Option<usize>,
-    /// How much to change, each with the ones before it: pin, cgroup, no-balance, irq, work, full; tickless checks that the
-    /// tick stops
+    /// How much to change, each with the ones before it: pin, cgroup, no-balance, irq, work, full; tickless says whether
+    /// the tick can stop
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     pub level: Level,
     /// Write the plan as JSON to FILE ('-': stdout)

@@ -1,6 +1,6 @@
 //! Output of `cox quiet plan`: each setting with its present value, the one that it would get, and the reason.
 
-use quiet::{Level, Plan, Reboot, Step};
+use quiet::{Level, NOTHING, Plan, Reboot, Step};
 use report::style::{Style, columns};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn heading(level: Level) -> &'static str {
 }
 
 /// Returns the plan as text.
-pub fn text(plan: &Plan, boot: &Reboot, style: &Style) -> String {
+pub fn text(plan: &Plan, boot: &[Reboot], style: &Style) -> String {
     let mut lines = Vec::new();
     let chosen = &plan.chosen;
     let title = format!("Quiet: CPUs {}. Everything else: CPUs {}.", chosen.cpus, chosen.housekeeping);
@@ -55,12 +55,13 @@ pub fn text(plan: &Plan, boot: &Reboot, style: &Style) -> String {
     for obstacle in &plan.obstacles {
         lines.extend(style.wrapped(&format!("{} → {}", obstacle.what, obstacle.instead), "  ", "      "));
     }
-    if !boot.line.is_empty() {
+    if !boot.is_empty() {
         lines.push(String::new());
         lines.push(style.heading("needs a reboot, with these words for the kernel"));
-        for (word, adds) in boot.line.split(' ').zip(&boot.adds) {
-            lines.extend(style.wrapped(&format!("{word}: {adds}"), "  ", "      "));
-        }
+    }
+    for Reboot { word, instead_of, adds } in boot {
+        let instead = instead_of.as_ref().map_or_else(String::new, |present| format!(" (instead of {present})"));
+        lines.extend(style.wrapped(&format!("{word}{instead}: {adds}"), "  ", "      "));
     }
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -70,9 +71,9 @@ fn value(text: &str) -> &str {
 }
 
 /// Returns the plan as JSON.
-pub fn as_json(plan: &Plan, boot: &Reboot) -> Value {
+pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
     let step = |step: &Step| {
-        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": step.now, "wanted": step.wanted,
+        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": Some(&step.now).filter(|now| *now != NOTHING), "wanted": step.wanted,
                 "why": step.why, "price": step.price })
     };
     let steps: Vec<Value> = plan.steps.iter().map(step).collect();
@@ -81,23 +82,28 @@ pub fn as_json(plan: &Plan, boot: &Reboot) -> Value {
         .iter()
         .map(|obstacle| json!({ "level": obstacle.level.name(), "what": obstacle.what, "instead": obstacle.instead }))
         .collect();
+    let boot: Vec<Value> = boot
+        .iter()
+        .map(|boot| json!({ "word": boot.word, "instead_of": boot.instead_of, "adds": boot.adds }))
+        .collect();
     json!({ "cpus": plan.chosen.cpus, "housekeeping": plan.chosen.housekeeping, "level": plan.level.name(),
-            "prices": plan.chosen.prices, "steps": steps, "cannot": obstacles,
-            "boot_line": boot.line })
+            "prices": plan.chosen.prices, "steps": steps, "obstacles": obstacles,
+            "reboot": boot })
 }
 
 #[cfg(test)]
 mod tests {
     use machine::Root;
-    use quiet::{Chosen, Facts, Movable, plan, reboot};
+    use quiet::{Chosen, Facts, plan, reboot};
 
     use super::*;
 
     #[test]
     fn a_plan_fits_the_terminal() {
-        let facts = Facts::read(&Root::live(), |_| Movable::Managed).unwrap();
-        let online = facts.topology.online.clone();
-        let chosen = Chosen { cpus: online.clone(), housekeeping: online, prices: vec!["a price ".repeat(20)] };
+        let mut facts = Facts::read(&Root::live()).unwrap();
+        facts.nohz_full = None;
+        let (cpus, housekeeping) = ([1].into_iter().collect(), [0].into_iter().collect());
+        let chosen = Chosen { cpus, housekeeping, prices: vec!["a price ".repeat(20)] };
         let plan = plan(&facts, &chosen, Level::Tickless);
         for width in [60, 80, 100] {
             let text = text(&plan, &reboot(&facts, &chosen, ""), &Style { width, ..Style::default() });

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use machine::Root;
 use outputs::Output;
 use outputs::diagnostics::say;
-use quiet::{Facts, Movable, check, choose, plan, reboot};
+use quiet::{Facts, check, choose, plan, reboot};
 use serde_json::json;
 use session::provenance;
 
@@ -23,7 +23,7 @@ pub fn quiet(what: &cli::Quiet) -> Result<u8> {
 fn show(options: &QuietPlan) -> Result<u8> {
     let json_output = Output::wanted(options.json.as_deref())?;
     let root = Root::live();
-    let facts = Facts::read(&root, |_| Movable::Unknown).context("cannot examine this machine")?;
+    let facts = Facts::read(&root).context("cannot examine this machine")?;
     let chosen = match (&options.cpus, options.ncpus) {
         (Some(cpus), _) => check(&facts, cpus),
         (None, count) => choose(&facts, count.unwrap_or_default()),
