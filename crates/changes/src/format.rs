@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::Claim;
 use crate::files::Name;
-use crate::knob::{Claim, Knob, Value};
+use crate::knob::Knob;
+use crate::value::Value;
 
 /// The format that this version writes. Earlier formats are read; journals in later formats are reported and left
 /// unchanged.

@@ -128,9 +128,11 @@ impl Journal {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::claim::Claim;
     use crate::format::FORMAT;
-    use crate::knob::{Claim, Knob, Scheduling, Thread, Value};
+    use crate::knob::{Knob, Thread};
     use crate::reading::{Content, Record, read};
+    use crate::value::{Scheduling, Value};
 
     const NAME: Name = Name { pid: 5, id: Some(7) };
 

@@ -46,8 +46,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod claim;
 pub mod entry;
 mod error;
+mod evacuation;
 mod files;
 pub mod format;
 pub mod guardian;
@@ -63,6 +65,7 @@ mod ownership;
 mod place;
 pub mod reading;
 pub mod realtime;
+pub mod recorder;
 pub mod request;
 mod rights;
 pub mod session;
@@ -70,16 +73,19 @@ mod setting;
 mod settling;
 mod sweep;
 pub mod undo;
+pub mod value;
 pub mod waiting;
 
+pub use claim::Claim;
 pub use error::Error;
 pub use files::Name;
 pub use handle::KnobHandle;
 pub use journals::JournalFolder;
-pub use knob::{Claim, Knob, Scheduling, Thread, Value};
+pub use knob::{Knob, Thread};
 pub use knob_io::{KnobIo, LiveKnobIo, Writer};
 pub use lock::Lock;
 pub use request::ChangeRequest;
 pub use rights::Right;
 pub use session::Session;
 pub use setting::Setting;
+pub use value::{Scheduling, Value};

@@ -1,11 +1,12 @@
 //! Settles one session: restores what it has changed, and removes its journal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
+use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
@@ -52,8 +53,14 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 /// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
 /// dead session whose changes are not restored yet.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
-    let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-    let mut undone = undo(knob_io, changes, &known);
+    let of_others = || others.iter().flat_map(Entry::changes);
+    let mut held: BTreeMap<&Knob, Vec<&Claim>> = BTreeMap::new();
+    of_others().for_each(|change| held.entry(&change.knob).or_default().push(&change.claim));
+    let is_held = |change: &Change| {
+        held.get(&change.knob).is_some_and(|claims| claims.iter().any(|claim| change.claim.is_left_to(claim)))
+    };
+    let mut undone = undo(knob_io, changes, &is_held);
+    let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
     known.extend(changes.iter().map(|change| change.knob.clone()));
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();

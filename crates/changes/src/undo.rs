@@ -4,12 +4,15 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 use crate::error::Error;
+use crate::evacuation::{LOOKS, OwnCgroups, evacuate};
 use crate::format::Change;
-use crate::knob::{Knob, Value};
+use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::ownership::is_ours;
+use crate::value::Value;
 
 /// The result of undoing a session's changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,21 +78,45 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
             let (class, tid) = (was.class()?.to_lowercase(), thread.tid);
             Some(format!("chrt --{class} -p {} {tid} && renice -n {} -p {tid}", was.priority, was.nice))
         }
-        (Knob::File(path), Value::Text(text)) => Some(format!("echo '{text}' > {}", path.display())),
+        (Knob::File(path) | Knob::Choice(path), Value::Text(text)) => {
+            Some(format!("echo '{text}' > {}", path.display()))
+        }
+        (Knob::CpuList(path), Value::Cpus(cpus)) => Some(format!("echo '{cpus}' > {}", path.display())),
+        (Knob::CpuMask(path), Value::Cpus(cpus)) => Some(format!("echo {} > {}", cpus.to_mask(), path.display())),
+        (Knob::Directory(path), Value::Present(false)) => Some(format!("rmdir {}", path.display())),
+        (Knob::Membership { thread, .. }, Value::Cgroup(folder)) => {
+            Some(format!("echo {} > {}/cgroup.procs", thread.tid, folder.display()))
+        }
         _ => None,
     }
 }
 
-/// Restores `changes` in reverse order, except for knobs in `held`, which other sessions hold.
-pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> Undone {
+/// Restores `changes` in reverse order, except for those that `is_held` finds to be held by another session.
+///
+/// A cgroup that the session has made is emptied before its files are restored and it is removed: some values cannot be
+/// restored while it has members. What becomes of its files does not matter once it is gone.
+pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) -> bool) -> Undone {
     let mut undone = Undone::default();
+    let own = OwnCgroups::of(changes.iter().filter(|change| !is_held(change)));
+    let mut emptied = BTreeSet::new();
     for change in changes.iter().rev() {
-        if held.contains(&change.knob) {
+        if is_held(change) {
             undone.inherited += 1;
             continue;
         }
-        match put_back(knob_io, &change.knob, change) {
+        let around = own.around(&change.knob);
+        if let Some(cgroup) = around.filter(|cgroup| emptied.insert(*cgroup)) {
+            evacuate(knob_io, cgroup, &own, changes, &mut undone);
+        }
+        let result = match (&change.knob, around) {
+            (Knob::Directory(cgroup), Some(_)) => remove(knob_io, cgroup, change, || {
+                evacuate(knob_io, cgroup, &own, changes, &mut undone);
+            }),
+            _ => put_back(knob_io, &change.knob, change),
+        };
+        match result {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
+            _ if around.is_some() && change.knob.file().is_some() => undone.restored += 1,
             Ok(Found::Theirs(theirs)) => {
                 let reason = format!("its value is now {theirs}, which was not set by cox");
                 undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
@@ -99,6 +126,23 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> 
         }
     }
     undone
+}
+
+/// Removes a cgroup. If it is busy, empties it and tries again: another program may have moved a thread there.
+fn remove(knob_io: &dyn KnobIo, cgroup: &Path, change: &Change, mut empty: impl FnMut()) -> Result<Found, Error> {
+    let mut result = put_back(knob_io, &change.knob, change);
+    for _ in 1..LOOKS {
+        let is_busy =
+            |error: &Error| matches!(error, Error::Knob { source, .. } if source.raw_os_error() == Some(libc::EBUSY));
+        // Without members it is a cgroup below it that keeps it busy.
+        let has_members = || knob_io.members_of(cgroup).is_ok_and(|members| !members.is_empty());
+        if !result.as_ref().is_err_and(is_busy) || !has_members() {
+            break;
+        }
+        empty();
+        result = put_back(knob_io, &change.knob, change);
+    }
+    result
 }
 
 /// What kind of value a knob had when cox checked whether to restore it.
