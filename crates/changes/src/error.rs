@@ -108,6 +108,14 @@ pub enum Error {
         /// Why the file is not one of cox's.
         why: String,
     },
+    /// The changes belong to a running process, which restores them when it ends.
+    #[error("the session of process {pid} ({command}) is running, and restores its changes when it ends: end it")]
+    Running {
+        /// Process of the session.
+        pid: u32,
+        /// Command line of the session.
+        command: String,
+    },
     /// A session of a later version of this program is running.
     #[error("{} belongs to a running session of a later version of cox (format {format}): end that session first", path.display())]
     Newer {

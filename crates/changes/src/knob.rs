@@ -30,6 +30,13 @@ pub enum Knob {
     CpuList(PathBuf),
     /// A file that shows all its possible values, the present one in brackets: `always [madvise] never`.
     Choice(PathBuf),
+    /// The affinity of an interrupt, which is found by its name at each access because numbers change.
+    Interrupt {
+        /// The name in /proc/interrupts: that of the device, or of all devices that share it, separated by `, `.
+        name: String,
+        /// Which of the interrupts with this name, in the order of their numbers, from 0.
+        ordinal: u32,
+    },
     /// A cgroup, by its folder. Only a cgroup that the session has made is removed again.
     Directory(PathBuf),
     /// The cgroup that a thread is in.
@@ -80,6 +87,8 @@ impl fmt::Display for Knob {
             Knob::File(path) | Knob::CpuMask(path) | Knob::CpuList(path) | Knob::Choice(path) => {
                 write!(f, "{}", path.display())
             }
+            Knob::Interrupt { name, ordinal: 0 } => write!(f, "affinity of interrupt {name}"),
+            Knob::Interrupt { name, ordinal } => write!(f, "affinity of interrupt {name} (number {})", ordinal + 1),
             Knob::Directory(path) => write!(f, "cgroup {}", path.display()),
             Knob::Membership { thread, hierarchy } => {
                 write!(f, "cgroup of thread {} in {}", thread.tid, hierarchy.display())

@@ -12,6 +12,7 @@ use crate::value::Value;
 
 pub(crate) mod attr;
 mod cgroups;
+mod interrupts;
 mod kernel_file;
 mod live;
 mod way_back;
@@ -90,6 +91,14 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the cgroup does not exist.
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error>;
+}
+
+/// Writes the value that a knob has, to find out whether it could be changed. Returns the value.
+///
+/// # Errors
+/// [`Error::Unmovable`] for an interrupt that the kernel manages; [`Error::Gone`]; else the kernel's error.
+pub fn probe(knob_io: &dyn KnobIo, knob: &Knob) -> Result<Value, Error> {
+    knob_io.exchange(knob, &|now| Some(now.clone()))
 }
 
 /// Sets one knob of one thread.

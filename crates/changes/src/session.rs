@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
+use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
@@ -220,6 +221,23 @@ impl<'h> Session<'h> {
     /// [`Undone::troubles`].
     pub fn end(mut self) -> Undone {
         self.settle()
+    }
+
+    /// Ends the session and keeps its changes, which then belong to the machine: they stay until
+    /// [`JournalFolder::settle_named`] restores them, or until the machine is booted. Returns the session's name. If the
+    /// process is killed before the journal says that the changes last, they are restored as those of any session.
+    ///
+    /// # Errors
+    /// Fails if the journal cannot be written; the changes are restored then.
+    pub fn keep(mut self) -> Result<Name, Error> {
+        let path = self.journal.path().to_owned();
+        let nameless = || io::Error::other("not the name of a journal");
+        let name = Name::of_path(&path).ok_or_else(|| Error::Journal { path: path.clone(), source: nameless() })?;
+        // First shut, so that nothing is set after the journal says that the changes are complete.
+        self.gate.shut();
+        self.journal.announce_lasting()?;
+        self.ended = true;
+        Ok(name)
     }
 
     fn settle(&mut self) -> Undone {

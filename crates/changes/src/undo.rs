@@ -82,6 +82,9 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
             Some(format!("echo '{text}' > {}", path.display()))
         }
         (Knob::CpuList(path), Value::Cpus(cpus)) => Some(format!("echo '{cpus}' > {}", path.display())),
+        (Knob::Interrupt { name, .. }, Value::Cpus(cpus)) => {
+            Some(format!("echo '{cpus}' > /proc/irq/N/smp_affinity_list, N as in: grep '{name}' /proc/interrupts"))
+        }
         (Knob::CpuMask(path), Value::Cpus(cpus)) => Some(format!("echo {} > {}", cpus.to_mask(), path.display())),
         (Knob::Directory(path), Value::Present(false)) => Some(format!("rmdir {}", path.display())),
         (Knob::Membership { thread, .. }, Value::Cgroup(folder)) => {

@@ -322,3 +322,55 @@ fn a_mask_that_is_confined_may_be_set_by_another_engine_or_session() {
     }
     assert_ne!(machine.io.started_ns(OWNER), None);
 }
+
+#[test]
+fn an_interrupt_keeps_its_name_when_its_number_changes() {
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let are = |numbers: [u32; 3]| {
+        let names = ["virtio1-req.0", "eth0", "eth0"];
+        let rows =
+            numbers.iter().zip(names).map(|(number, name)| format!(" {number}: 0 0 0 0 PCI-MSIX 1-edge {name}\n"));
+        machine.write("proc/interrupts", &format!("  CPU0 CPU1 CPU2 CPU3\n{}", rows.collect::<String>()));
+    };
+    are([24, 25, 26]);
+    (24..=26).for_each(|number| machine.write(&format!("proc/irq/{number}/smp_affinity_list"), "0-3\n"));
+    let knob = |name: &str, ordinal| Knob::Interrupt { name: name.into(), ordinal };
+    let mut session = machine.begin(&journals);
+    let away = Value::Cpus(cpus("0-1"));
+    session.take([exactly(knob("eth0", 1), away.clone()), exactly(knob("virtio1-req.0", 0), away)]).unwrap();
+    let now = |number: u32| machine.read(&format!("proc/irq/{number}/smp_affinity_list")).trim().to_owned();
+    assert_eq!((now(24), now(25), now(26)), ("0-1".into(), "0-3".into(), "0-1".into()));
+    assert!(matches!(session.take([exactly(knob("eth0", 2), Value::Cpus(cpus("0")))]), Err(Error::Gone(_))));
+    // The driver was loaded again: the numbers of both cards are others, and their affinities have moved with them.
+    are([24, 35, 36]);
+    machine.write("proc/irq/35/smp_affinity_list", "0-3\n");
+    machine.write("proc/irq/36/smp_affinity_list", "0-1\n");
+    assert!(session.end().left.is_empty());
+    assert_eq!((now(24), now(35), now(36), now(26)), ("0-3".into(), "0-3".into(), "0-3".into(), "0-1".into()));
+}
+
+#[test]
+fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let before = machine.snapshot();
+    let folder = JournalFolder::at(journals.path());
+    let mut session = machine.begin(&journals);
+    session.take(plan(&machine)).unwrap();
+    let running = folder.look(&machine.io).unwrap().entries.remove(0);
+    let refused = folder.settle_named(&folder.lock().unwrap(), &machine.io, &running.name()).unwrap_err();
+    assert!(matches!(refused, Error::Running { pid: OWNER, .. }), "{refused}");
+    let name = session.keep().unwrap().to_string();
+    let quiet = machine.snapshot();
+    // Its process has ended, and the next session leaves it alone.
+    machine.kill(machine.begin(&journals));
+    assert_eq!(machine.settle(&journals).len(), 1, "only the other one was dead");
+    assert_eq!(machine.snapshot(), quiet);
+    let entries = folder.look(&machine.io).unwrap().entries;
+    assert_eq!(entries.iter().map(|entry| (entry.name(), entry.lasts())).collect::<Vec<_>>(), [(name.clone(), true)]);
+    let lock = folder.lock().unwrap();
+    assert_eq!(folder.settle_named(&lock, &machine.io, "1-0000000000000000").unwrap(), None);
+    let undone = folder.settle_named(&lock, &machine.io, &name).unwrap().unwrap();
+    assert_eq!(undone.failures().collect::<Vec<_>>(), Vec::<String>::new());
+    assert_eq!(machine.snapshot(), before);
+    assert_eq!(folder.settle_named(&lock, &machine.io, &name).unwrap(), None);
+}

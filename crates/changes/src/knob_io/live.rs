@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
 use super::kernel_file::{Form, is_setting};
-use super::{KnobIo, Writer, attr, cgroups, way_back};
+use super::{KnobIo, Writer, attr, cgroups, interrupts, way_back};
 use crate::error::Error;
 use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, Thread};
@@ -47,6 +47,7 @@ enum Place {
     Affinity(Pid),
     Scheduling(Pid),
     File(Form, PathBuf),
+    Interrupt(PathBuf),
     Directory(PathBuf),
     Membership(u32, Hierarchy),
 }
@@ -102,6 +103,10 @@ impl LiveKnobIo {
         match knob {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
             Knob::Scheduling(thread) => Ok(Place::Scheduling(self.pid_of(*thread, knob)?)),
+            Knob::Interrupt { name, ordinal } => {
+                let file = interrupts::affinity_file(&self.root, name, *ordinal).map_err(failed)?;
+                Ok(Place::Interrupt(self.root.path(file)))
+            }
             Knob::Membership { thread, hierarchy } => {
                 self.pid_of(*thread, knob)?;
                 let of_folder = cgroups::hierarchy_of(self.mounted()?, hierarchy).map_err(failed)?;
@@ -149,6 +154,7 @@ impl LiveKnobIo {
             }
             Place::Scheduling(pid) => attr::get(*pid).map(Value::Scheduling).map_err(failed),
             Place::File(form, path) => form.read(path).map_err(failed),
+            Place::Interrupt(path) => Form::List.read(path).map_err(failed),
             Place::Directory(path) => cgroups::exists(&self.root, path).map(Value::Present).map_err(failed),
             Place::Membership(tid, hierarchy) => {
                 cgroups::cgroup_of(&self.task(*tid), hierarchy).map(Value::Cgroup).map_err(failed)
@@ -162,6 +168,12 @@ impl LiveKnobIo {
                 KernelValue::of(value).and_then(|value| value.write(*pid))
             }
             (Place::File(form, path), value) => form.write(path, value),
+            (Place::Interrupt(path), value) => match Form::List.write(path, value) {
+                Err(source) if interrupts::is_unmovable(&source) => {
+                    return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
+                }
+                done => done,
+            },
             (Place::Directory(path), Value::Present(present)) => cgroups::make(&self.root, path, *present),
             (Place::Membership(tid, hierarchy), Value::Cgroup(folder)) => {
                 match cgroups::put(&self.root, hierarchy, folder, *tid) {
