@@ -24,6 +24,10 @@ pub enum Claim {
     /// 6.2 each mask, all CPUs of the cpuset. So take such a claim before the thread's [`Knob::Membership`](crate::Knob),
     /// to restore the mask after it.
     Confined,
+    /// The original CPUs without these. Sessions with disjoint CPUs share such a knob: its value lacks the CPUs of all of
+    /// them, and the last one restores the original. If no original CPU is left, the value is all other online CPUs. An
+    /// empty original stays empty, but an empty list ([`Knob::CpuList`](crate::Knob), a new cpuset) counts as all CPUs.
+    Without(CpuSet),
 }
 
 impl Claim {
@@ -36,6 +40,8 @@ impl Claim {
         match (self, value) {
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
             (Claim::Within(_), _) | (Claim::Confined, _) => false,
+            (Claim::Without(free), Value::Cpus(cpus)) => cpus.intersection(free).is_empty(),
+            (Claim::Without(_), _) => false,
             (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now)) => mine.is_class_of(now),
             (Claim::Exactly(mine) | Claim::AtTimes(mine), value) => mine == value,
         }
@@ -53,6 +59,9 @@ impl Claim {
     /// Returns whether two sessions may have these claims on one knob at the same time. A confined mask is none that a
     /// session sets, so it agrees with all that another one sets.
     pub fn agrees_with(&self, other: &Claim) -> bool {
+        if let (Claim::Without(mine), Claim::Without(theirs)) = (self, other) {
+            return mine.intersection(theirs).is_empty();
+        }
         self == other || matches!(self, Claim::Confined) || matches!(other, Claim::Confined)
     }
 
@@ -60,7 +69,12 @@ impl Claim {
     /// `other`. A mask that the session has set is restored although the thread stays confined for the other session:
     /// that session could not tell this mask from one that the program has set.
     pub fn is_left_to(&self, other: &Claim) -> bool {
-        matches!(self, Claim::Confined) || !matches!(other, Claim::Confined)
+        match (self, other) {
+            (Claim::Confined, _) => true,
+            // The CPUs that this session has kept free are given back at once.
+            (_, Claim::Confined | Claim::Without(_)) => false,
+            _ => true,
+        }
     }
 
     /// Returns whether the session may have set an affinity without any of the CPUs in `possible`. The kernel cannot
@@ -72,7 +86,7 @@ impl Claim {
                 mine.intersection(possible).is_empty()
             }
             Claim::Confined => true,
-            Claim::Exactly(_) | Claim::AtTimes(_) => false,
+            Claim::Exactly(_) | Claim::AtTimes(_) | Claim::Without(_) => false,
         }
     }
 
@@ -93,12 +107,13 @@ impl Claim {
     }
 
     /// Returns the value that the session sets first: as soon as it takes (journals) the knob, or, with
-    /// [`Claim::AtTimes`], later. `None` with [`Claim::Confined`], because the session sets no value.
+    /// [`Claim::AtTimes`], later. `None` with [`Claim::Confined`], because the session sets no value, and with
+    /// [`Claim::Without`], whose value depends on other sessions.
     pub fn first(&self) -> Option<Value> {
         match self {
             Claim::Exactly(value) | Claim::AtTimes(value) => Some(value.clone()),
             Claim::Within(pack) => Some(Value::Cpus(pack.clone())),
-            Claim::Confined => None,
+            Claim::Confined | Claim::Without(_) => None,
         }
     }
 }
@@ -109,6 +124,7 @@ impl fmt::Display for Claim {
             Claim::Exactly(value) => write!(f, "{value}"),
             Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
             Claim::AtTimes(value) => write!(f, "{value} or the original value"),
+            Claim::Without(cpus) => write!(f, "its CPUs without CPUs {cpus}"),
             Claim::Confined => f.write_str("what the kernel makes of it"),
         }
     }

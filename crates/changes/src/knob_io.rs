@@ -61,6 +61,12 @@ pub trait KnobIo {
     /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
 
+    /// Returns the CPUs that are online.
+    ///
+    /// # Errors
+    /// Fails if the machine's files cannot be read.
+    fn online_cpus(&self) -> Result<CpuSet, Error>;
+
     /// Returns the kernel's random id of this boot.
     ///
     /// # Errors

@@ -43,6 +43,8 @@
 //! - An interrupt is known by its name, because its number changes ([`Knob::Interrupt`]).
 //! - A cgroup that a session has made ([`Knob::Directory`]) is emptied before its files are restored and it is removed.
 //!   Threads that were created in it go where their creator came from (`evacuation`).
+//! - Sessions that keep different CPUs free share a knob ([`Claim::Without`]): its value is the original without the CPUs
+//!   of all of them. When one of them ends, it sets the value of the others; the last one restores the original.
 //! - When a thread changes its cpuset, the kernel changes its mask, and need not change it back. So masks are taken
 //!   before memberships ([`Claim::Confined`]), and therefore restored after them.
 //!
@@ -67,6 +69,7 @@ mod files;
 pub mod format;
 pub mod guardian;
 mod handle;
+mod housekeeping;
 pub mod journal;
 pub mod journals;
 mod kernel_value;

@@ -307,6 +307,10 @@ impl KnobIo for Recorder {
         Ok(found.cgroups.values().next().map_or(found.mask, |folder| self.cpuset(folder)))
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        self.files.online_cpus()
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         self.files.boot_id()
     }

@@ -12,6 +12,7 @@ use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
+use crate::housekeeping::{Base, kept_free};
 use crate::journal::Journal;
 use crate::journals::JournalFolder;
 use crate::knob::{Knob, Thread};
@@ -166,13 +167,28 @@ impl<'h> Session<'h> {
             if matches!(change.claim, Claim::AtTimes(_)) {
                 continue;
             }
-            let Some(wanted) = change.claim.first() else { continue };
+            let shared = self.without(others, &change)?;
+            let Some(wanted) = change.claim.first().or(shared) else { continue };
+            // What is read back must be this value, and not any that the claim covers.
+            let change = match change.claim {
+                Claim::Without(_) => Change { claim: Claim::Exactly(wanted.clone()), ..change },
+                _ => change,
+            };
             match unless_ended(self.write(&change, &wanted)) {
                 Err(Error::Unmovable { knob, .. }) if knob.thread().is_some() => self.unmoved.push(*knob),
                 done => _ = done?,
             }
         }
         Ok(())
+    }
+
+    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
+    fn without(&self, others: &Others, change: &Change) -> Result<Option<Value>, Error> {
+        let (Claim::Without(mine), Value::Cpus(original)) = (&change.claim, &change.original) else { return Ok(None) };
+        let online = self.knob_io.online_cpus()?;
+        let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
+        let base = Base::of(&change.knob, original, &online);
+        Ok(Some(Value::Cpus(base.without(of_others.chain([mine])))))
     }
 
     /// Returns whether the session has not taken the requested knob yet. A mask that was only confined so far may be

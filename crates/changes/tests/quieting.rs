@@ -374,3 +374,48 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
     assert_eq!(machine.snapshot(), before);
     assert_eq!(folder.settle_named(&lock, &machine.io, &name).unwrap(), None);
 }
+
+fn without(knob: Knob, list: &str) -> ChangeRequest {
+    ChangeRequest { claim: Claim::Without(cpus(list)), ..exactly(knob, text("")) }
+}
+
+#[test]
+fn sessions_with_other_cpus_share_a_knob_and_the_last_restores_it() {
+    let mask = || Knob::CpuMask("/proc/irq/default_smp_affinity".into());
+    for (is_first_killed, ends_first) in [(false, 0), (false, 1), (true, 0)] {
+        let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+        let before = machine.snapshot();
+        let now = || machine.io.read(&mask()).unwrap();
+        let (mut one, mut two) = (machine.begin(&journals), machine.begin(&journals));
+        let system = || Knob::CpuList(folder(SYSTEM).join("cpuset.cpus"));
+        one.take([without(mask(), "3"), present(SYSTEM), without(system(), "3")]).unwrap();
+        let refused = two.take([without(mask(), "2-3")]).unwrap_err().to_string();
+        assert!(refused.contains("cox quiet") && refused.contains("default_smp_affinity"), "{refused}");
+        two.take([without(mask(), "2"), present(SYSTEM), without(system(), "2")]).unwrap();
+        assert_eq!((now(), machine.io.read(&system()).unwrap()), (Value::Cpus(cpus("0-1")), Value::Cpus(cpus("0-1"))));
+        let (first, last) = if ends_first == 0 { (one, two) } else { (two, one) };
+        if is_first_killed {
+            // Both journals are of this process, so the other one is settled as well.
+            machine.kill(first);
+            machine.settle(&journals);
+        } else {
+            assert!(first.end().left.is_empty());
+            assert_eq!(now(), Value::Cpus(cpus(if ends_first == 0 { "0-1,3" } else { "0-2" })));
+            assert_eq!(machine.io.read(&system()).unwrap(), now());
+        }
+        assert!(last.end().left.is_empty());
+        assert_eq!(machine.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_shared_knob_that_somebody_else_has_set_is_his() {
+    let mask = || Knob::CpuMask("/proc/irq/default_smp_affinity".into());
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let mut session = machine.begin(&journals);
+    session.take([without(mask(), "3")]).unwrap();
+    machine.write("proc/irq/default_smp_affinity", "1\n");
+    let undone = session.end();
+    assert!(undone.left.len() == 1 && undone.left[0].is_theirs, "{undone:?}");
+    assert_eq!(machine.read("proc/irq/default_smp_affinity"), "1\n");
+}

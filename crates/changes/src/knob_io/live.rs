@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use machine::cgroup::{Hierarchies, Hierarchy};
 use machine::limits::{Who, allowed_cpus, possible_cpus};
 use machine::process::Task;
+use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -238,6 +239,10 @@ impl KnobIo for LiveKnobIo {
 
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
         possible_cpus(&self.root, Who::Task(thread.tid)).map_err(|error| unread(&Knob::Affinity(thread), error))
+    }
+
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        Ok(Topology::read_online(&self.root)?)
     }
 
     fn boot_id(&self) -> Result<String, Error> {
