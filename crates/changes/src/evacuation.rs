@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
-use crate::undo::{Left, Undone, put_back};
+use crate::restoring::put_back;
+use crate::undone::{Left, Undone};
 use crate::value::Value;
 
 /// Maximum number of passes over the members. A member may create another one before it is moved; the next pass finds

@@ -83,12 +83,14 @@ pub mod reading;
 pub mod realtime;
 pub mod recorder;
 pub mod request;
+mod restoring;
 mod rights;
 pub mod session;
 mod setting;
 mod settling;
 mod sweep;
 pub mod undo;
+mod undone;
 pub mod value;
 pub mod waiting;
 
