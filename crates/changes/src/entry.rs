@@ -12,7 +12,7 @@ pub struct Entry {
     pub path: PathBuf,
     /// The content; `None` if the session died before it changed anything, or if the journal cannot be read.
     pub record: Option<Record>,
-    /// True if the session's process is alive, in this boot.
+    /// True if the session's changes are to stay: its process is alive, in this boot, or the changes outlast it.
     pub alive: bool,
     /// What prevents cox from restoring all changes in the journal and then removing it; `None` if nothing
     /// does.
@@ -33,6 +33,19 @@ pub enum Problem {
 }
 
 impl Entry {
+    /// Returns whether the changes outlast the session's process, until
+    /// [`JournalFolder::settle_named`](crate::JournalFolder::settle_named) restores them.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        self.alive && self.record.as_ref().is_some_and(|record| record.lasts)
+    }
+
+    /// Returns the session's name: that of its journal, without the ending.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// Returns the changes of knobs that the session has journaled.
     #[must_use]
     pub fn changes(&self) -> &[Change] {

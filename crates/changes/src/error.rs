@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::knob::{Knob, Value};
+use crate::knob::Knob;
+use crate::value::Value;
 
 /// A change that was not made, or not undone.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,14 @@ pub enum Error {
         /// The resource limit that would have to be raised, as prlimit(1) names it.
         limit: &'static str,
     },
+    /// The kernel does not let this thread or interrupt be moved.
+    #[error("{knob} cannot be changed: the kernel does not allow it ({source})")]
+    Unmovable {
+        /// The knob.
+        knob: Box<Knob>,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A knob could not be read or written.
     #[error("{knob}: {source}{}", right(knob, source))]
     Knob {
@@ -99,6 +108,14 @@ pub enum Error {
         /// Why the file is not one of cox's.
         why: String,
     },
+    /// The changes belong to a running process, which restores them when it ends.
+    #[error("the session of process {pid} ({command}) is running, and restores its changes when it ends: end it")]
+    Running {
+        /// Process of the session.
+        pid: u32,
+        /// Command line of the session.
+        command: String,
+    },
     /// A session of a later version of this program is running.
     #[error("{} belongs to a running session of a later version of cox (format {format}): end that session first", path.display())]
     Newer {
@@ -116,7 +133,7 @@ impl Error {
     /// Converts the kernel's error. "Not found" means that the thread or file is gone.
     pub(crate) fn of(knob: &Knob, answer: io::Error) -> Error {
         match answer.raw_os_error() {
-            Some(libc::ESRCH | libc::ENOENT) => Error::Gone(Box::new(knob.clone())),
+            Some(libc::ESRCH | libc::ENOENT | libc::ENODEV) => Error::Gone(Box::new(knob.clone())),
             _ => Error::Knob { knob: Box::new(knob.clone()), source: answer },
         }
     }
@@ -129,7 +146,8 @@ fn right(knob: &Knob, answer: &io::Error) -> &'static str {
         (Knob::Affinity(_) | Knob::Scheduling(_), Some(libc::EPERM)) => {
             ". Fix: run as the user whose thread it is, or with CAP_SYS_NICE"
         }
-        (Knob::File(_), Some(libc::EPERM | libc::EACCES)) => ". Fix: run as root",
+        (Knob::Affinity(_) | Knob::Scheduling(_), _) => "",
+        (_, Some(libc::EPERM | libc::EACCES)) => ". Fix: run as root",
         _ => "",
     }
 }

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::Claim;
 use crate::files::Name;
-use crate::knob::{Claim, Knob, Value};
+use crate::knob::Knob;
+use crate::value::Value;
 
 /// The format that this version writes. Earlier formats are read; journals in later formats are reported and left
 /// unchanged.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
+/// The first format whose first line names the format and the file.
+pub(crate) const FIRST_NAMED: u32 = 3;
 pub(crate) const FIRST_WORDS: &str = "coxswain journal ";
 
 /// The session that writes the journal.
@@ -44,9 +48,16 @@ pub(crate) enum Line<S, C> {
     Session(S),
     Births(C),
     Change(C),
+    /// The session's changes outlast its process.
+    Lasts(bool),
 }
 
 /// Returns the first line of a journal, without the line end.
 pub(crate) fn first_line(name: &Name) -> String {
-    format!("{FIRST_WORDS}{FORMAT} {name}")
+    first_line_of(FORMAT, name)
+}
+
+/// Returns the first line of a journal in this format, without the line end.
+pub(crate) fn first_line_of(format: u32, name: &Name) -> String {
+    format!("{FIRST_WORDS}{format} {name}")
 }

@@ -6,7 +6,7 @@
 //!    terminal or a shell sends. It takes the lowest real-time priority, or else the shortest slice, so that it need not wait for the program's
 //!    threads. It then writes one byte to report that it is ready. The session changes nothing before that.
 //! 3. The guardian reads the lifeline, which ends when the session's process ends for any reason.
-//! 4. If the journal still exists, the guardian settles it (restores its changes and removes it). Then the guardian ends.
+//! 4. If the journal still exists, and does not say that the changes last, the guardian settles it (restores its changes and removes it). Then the guardian ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]
 
 use std::io::{self, Read, Write};
@@ -92,5 +92,9 @@ pub fn guard(knob_io: &dyn KnobIo, journal: &Path) -> Result<Undone, Error> {
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let journals = JournalFolder::at(folder);
     let lock = journals.lock()?;
+    let listing = journals.look(knob_io)?;
+    if listing.entries.iter().any(|entry| entry.path == journal && entry.lasts()) {
+        return Ok(Undone::default());
+    }
     journals.settle(&lock, knob_io, journal)
 }

@@ -10,9 +10,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use crate::error::Error;
 use crate::format::Change;
 use crate::kernel_value::KernelValue;
-use crate::knob::{Knob, Value};
+use crate::knob::Knob;
 use crate::knob_io::{KnobIo, Writer};
 use crate::setting::{Setting, Terms};
+use crate::value::Value;
 
 /// A gate that is open until the session begins to restore. A handle passes the gate for each write. Shutting the gate
 /// waits for handles that are writing.

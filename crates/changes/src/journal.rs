@@ -85,6 +85,14 @@ impl Journal {
         self.append(Vec::new(), births.iter().map(Line::Births))
     }
 
+    /// Writes to the journal that the session's changes outlast its process.
+    ///
+    /// # Errors
+    /// The same as [`Journal::announce`]; the changes must be restored then.
+    pub fn announce_lasting(&mut self) -> Result<(), Error> {
+        self.append(Vec::new(), [Line::Lasts(true)])
+    }
+
     /// Returns the path of the journal.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -128,9 +136,11 @@ impl Journal {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::claim::Claim;
     use crate::format::FORMAT;
-    use crate::knob::{Claim, Knob, Scheduling, Thread, Value};
+    use crate::knob::{Knob, Thread};
     use crate::reading::{Content, Record, read};
+    use crate::value::{Scheduling, Value};
 
     const NAME: Name = Name { pid: 5, id: Some(7) };
 
@@ -169,10 +179,10 @@ pub(crate) mod tests {
             ..change(1)
         };
         let changes = [change(1), change(2), file, at_times];
-        let record = Record { header: header(5), changes: changes.to_vec(), births: vec![change(9)] };
+        let record = Record { header: header(5), changes: changes.to_vec(), births: vec![change(9)], lasts: false };
         let text = written(&NAME, &changes);
         assert_eq!(read(text.as_bytes(), &NAME).unwrap(), Content::Record(record, None));
-        assert!(text.starts_with("coxswain journal 3 5-0000000000000007\n"));
+        assert!(text.starts_with("coxswain journal 4 5-0000000000000007\n"));
     }
 
     #[test]

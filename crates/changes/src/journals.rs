@@ -233,6 +233,22 @@ impl JournalFolder {
         })
     }
 
+    /// Restores the changes of the session with this name ([`Entry::name`]), which outlast its process or were left by
+    /// it. Returns `None` if there is no such session.
+    ///
+    /// # Errors
+    /// [`Error::Running`] if the session restores its changes itself; also fails if the folder cannot be read.
+    pub fn settle_named(&self, lock: &Lock, knob_io: &dyn KnobIo, name: &str) -> Result<Option<Undone>, Error> {
+        let entries = self.look(knob_io)?.entries;
+        let Some(mine) = entries.iter().find(|entry| entry.name() == name) else { return Ok(None) };
+        match &mine.record {
+            Some(record) if mine.alive && !mine.lasts() => {
+                Err(Error::Running { pid: record.header.pid, command: record.header.command.clone() })
+            }
+            _ => Ok(Some(settle_one(lock, knob_io, mine, &entries))),
+        }
+    }
+
     /// Restores what a running session knows it has changed, and removes its journal. Works even if its journal,
     /// other journals or the folder are damaged.
     pub(crate) fn settle_own(
@@ -334,7 +350,8 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         Ok(Content::Unreadable(why)) => entry(None, false, Some(Problem::Unreadable(why))),
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;
-            let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
+            let alive =
+                is_now && (record.lasts || knob_io.started_ns(record.header.pid) == Some(record.header.start_ns));
             // If the journal is from an earlier boot, the reboot has undone its changes.
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }

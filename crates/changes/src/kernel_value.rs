@@ -6,8 +6,8 @@ use machine::CpuSet;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::knob::Value;
 use crate::knob_io::attr;
+use crate::value::Value;
 
 /// A thread's value in the form that system calls take.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl KernelValue {
         match value {
             Value::Cpus(cpus) => Ok(KernelValue::Mask(kernel_mask(cpus))),
             Value::Scheduling(scheduling) => attr::Attr::of(scheduling).map(KernelValue::Attr),
-            Value::Text(_) => Err(io::Error::other("a thread's affinity or scheduling cannot be set to a text")),
+            _ => Err(io::Error::other(format!("a thread's affinity or scheduling cannot be {value}"))),
         }
     }
 

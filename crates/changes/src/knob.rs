@@ -1,9 +1,8 @@
-//! Knobs, their values, and claims. The crate's documentation defines these terms.
+//! Knobs: what can be changed and restored. The crate's documentation defines the term.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use machine::CpuSet;
 use serde::{Deserialize, Serialize};
 
 /// A thread. Its start time distinguishes it from a later thread with the same id.
@@ -25,25 +24,57 @@ pub enum Knob {
     Scheduling(Thread),
     /// The text of a file below /proc or /sys, without its final line end.
     File(PathBuf),
+    /// A file that has a set of CPUs as a hexadecimal mask: `smp_affinity`, `rps_cpus`, the `cpumask` of workqueues.
+    CpuMask(PathBuf),
+    /// A file that has a set of CPUs as a list: `smp_affinity_list`, `watchdog_cpumask`, `cpuset.cpus`.
+    CpuList(PathBuf),
+    /// A file that shows all its possible values, the present one in brackets: `always [madvise] never`.
+    Choice(PathBuf),
+    /// The affinity of an interrupt, which is found by its name at each access because numbers change.
+    Interrupt {
+        /// The name in /proc/interrupts: that of the device, or of all devices that share it, separated by `, `.
+        name: String,
+        /// Which of the interrupts with this name, in the order of their numbers, from 0.
+        ordinal: u32,
+    },
+    /// A cgroup, by its folder. Only a cgroup that the session has made is removed again.
+    Directory(PathBuf),
+    /// The cgroup that a thread is in.
+    Membership {
+        /// The thread. In a version-2 hierarchy the whole process changes its cgroup, so name its first thread.
+        thread: Thread,
+        /// The hierarchy, by its mount point.
+        hierarchy: PathBuf,
+    },
 }
 
 impl Knob {
-    /// Returns the thread whose knob this is; `None` for a file.
+    /// Returns the thread whose knob this is; `None` for other knobs.
     #[must_use]
     pub fn thread(&self) -> Option<Thread> {
         match self {
-            Knob::Affinity(thread) | Knob::Scheduling(thread) => Some(*thread),
-            Knob::File(_) => None,
+            Knob::Affinity(thread) | Knob::Scheduling(thread) | Knob::Membership { thread, .. } => Some(*thread),
+            _ => None,
         }
     }
 
-    /// Returns the same knob of another thread; `None` for a file.
+    /// Returns the same knob of another thread; `None` for knobs that do not belong to a thread.
     #[must_use]
     pub fn of(&self, thread: Thread) -> Option<Knob> {
         match self {
             Knob::Affinity(_) => Some(Knob::Affinity(thread)),
             Knob::Scheduling(_) => Some(Knob::Scheduling(thread)),
-            Knob::File(_) => None,
+            Knob::Membership { hierarchy, .. } => Some(Knob::Membership { thread, hierarchy: hierarchy.clone() }),
+            _ => None,
+        }
+    }
+
+    /// Returns the file of a knob that is one file; `None` for other knobs.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Knob::File(path) | Knob::CpuMask(path) | Knob::CpuList(path) | Knob::Choice(path) => Some(path),
+            _ => None,
         }
     }
 }
@@ -53,161 +84,15 @@ impl fmt::Display for Knob {
         match self {
             Knob::Affinity(thread) => write!(f, "affinity of thread {}", thread.tid),
             Knob::Scheduling(thread) => write!(f, "scheduling of thread {}", thread.tid),
-            Knob::File(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
-/// The scheduling of a thread: the fields of `struct sched_attr` that belong to a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduling {
-    /// Scheduling class: SCHED_OTHER 0, SCHED_FIFO 1, SCHED_RR 2, SCHED_BATCH 3, SCHED_IDLE 5.
-    pub policy: u32,
-    /// Flags: SCHED_FLAG_RESET_ON_FORK 1, and others that the kernel shows.
-    pub flags: u64,
-    /// Nice value of the fair classes.
-    pub nice: i32,
-    /// Priority of the real-time classes.
-    pub priority: u32,
-    /// Time slice of the fair classes (Linux 6.12 and later), ns; 0: the kernel's default.
-    pub slice_ns: u64,
-}
-
-impl Scheduling {
-    /// SCHED_IDLE: the thread runs only if no other thread on its CPU can.
-    pub const IDLE: u32 = 5;
-
-    /// Returns the same scheduling, in SCHED_IDLE.
-    #[must_use]
-    pub fn idle(self) -> Scheduling {
-        Scheduling { policy: Scheduling::IDLE, priority: 0, ..self }
-    }
-
-    /// Returns the name of the class without `SCHED_`; `None` for SCHED_DEADLINE and unknown classes.
-    pub(crate) fn class(&self) -> Option<&'static str> {
-        match self.policy {
-            0 => Some("OTHER"),
-            1 => Some("FIFO"),
-            2 => Some("RR"),
-            3 => Some("BATCH"),
-            Scheduling::IDLE => Some("IDLE"),
-            _ => None,
-        }
-    }
-
-    fn is_class_of(&self, other: &Scheduling) -> bool {
-        (self.policy, self.priority, self.flags) == (other.policy, other.priority, other.flags)
-    }
-}
-
-/// The value of a knob.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Value {
-    /// The value of an affinity.
-    Cpus(CpuSet),
-    /// The value of a scheduling.
-    Scheduling(Scheduling),
-    /// The content of a file.
-    Text(String),
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Cpus(cpus) => write!(f, "CPUs {cpus}"),
-            Value::Scheduling(s) => {
-                let class = s.class().map_or("another class".to_owned(), |class| format!("SCHED_{class}"));
-                write!(f, "{class}, nice {}, priority {}", s.nice, s.priority)?;
-                if s.slice_ns > 0 { write!(f, ", slice {} ns", s.slice_ns) } else { Ok(()) }
+            Knob::File(path) | Knob::CpuMask(path) | Knob::CpuList(path) | Knob::Choice(path) => {
+                write!(f, "{}", path.display())
             }
-            Value::Text(text) => write!(f, "{text:?}"),
-        }
-    }
-}
-
-/// The values that a session may give a knob. When the session's changes are undone, a knob that has one of these
-/// values counts as changed by the session, and is restored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Claim {
-    /// Exactly this value, from the start.
-    Exactly(Value),
-    /// Any affinity within these CPUs; all of them at the start.
-    Within(CpuSet),
-    /// This value at times, and the original value in between. When the session takes (journals) the knob, it does
-    /// not set a value yet.
-    AtTimes(Value),
-}
-
-impl Claim {
-    /// Returns whether the session may have set this value.
-    ///
-    /// If the value is a thread's scheduling and the claim is [`Claim::AtTimes`], only class, priority and flags are
-    /// compared. So the session's class is recognised even if somebody has changed the nice value or the slice
-    /// meanwhile; [`Claim::without`] keeps such a change.
-    pub fn covers(&self, value: &Value) -> bool {
-        match (self, value) {
-            (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
-            (Claim::Within(_), _) => false,
-            (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now)) => mine.is_class_of(now),
-            (Claim::Exactly(mine) | Claim::AtTimes(mine), value) => mine == value,
-        }
-    }
-
-    /// Returns whether the session may set this value, if the knob's original is `original`.
-    pub fn permits(&self, value: &Value, original: &Value) -> bool {
-        value == original
-            || match self {
-                Claim::AtTimes(mine) => mine == value,
-                _ => self.covers(value),
+            Knob::Interrupt { name, ordinal: 0 } => write!(f, "affinity of interrupt {name}"),
+            Knob::Interrupt { name, ordinal } => write!(f, "affinity of interrupt {name} (number {})", ordinal + 1),
+            Knob::Directory(path) => write!(f, "cgroup {}", path.display()),
+            Knob::Membership { thread, hierarchy } => {
+                write!(f, "cgroup of thread {} in {}", thread.tid, hierarchy.display())
             }
-    }
-
-    /// Returns whether the session may have set an affinity without any of the CPUs in `possible`. The kernel cannot
-    /// apply such a mask, and lets the thread use all possible CPUs instead.
-    pub fn may_be_overruled(&self, possible: &CpuSet) -> bool {
-        match self {
-            Claim::Within(pack) => !pack.is_subset(possible),
-            Claim::Exactly(Value::Cpus(mine)) | Claim::AtTimes(Value::Cpus(mine)) => {
-                mine.intersection(possible).is_empty()
-            }
-            Claim::Exactly(_) | Claim::AtTimes(_) => false,
-        }
-    }
-
-    /// Returns the value to which a knob is restored. `now` is its present value, which the session may have set. The
-    /// result is `original`, with one exception: if the claim is [`Claim::AtTimes`], and somebody else has set a
-    /// thread's nice value or slice, that value is kept.
-    pub fn without(&self, now: &Value, original: &Value) -> Value {
-        match (self, now, original) {
-            (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now), Value::Scheduling(original)) => {
-                Value::Scheduling(Scheduling {
-                    nice: if now.nice == mine.nice { original.nice } else { now.nice },
-                    slice_ns: if now.slice_ns == mine.slice_ns { original.slice_ns } else { now.slice_ns },
-                    ..*original
-                })
-            }
-            _ => original.clone(),
-        }
-    }
-
-    /// Returns the value that the session sets first: as soon as it takes (journals) the knob, or, with
-    /// [`Claim::AtTimes`], later.
-    pub fn first(&self) -> Value {
-        match self {
-            Claim::Exactly(value) | Claim::AtTimes(value) => value.clone(),
-            Claim::Within(pack) => Value::Cpus(pack.clone()),
-        }
-    }
-}
-
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Claim::Exactly(value) => write!(f, "{value}"),
-            Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
-            Claim::AtTimes(value) => write!(f, "{value} or the original value"),
         }
     }
 }

@@ -1,14 +1,19 @@
 //! Reading and writing of knobs.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use machine::CpuSet;
 
 use crate::error::Error;
-use crate::knob::{Knob, Thread, Value};
+use crate::knob::{Knob, Thread};
 use crate::setting::Setting;
+use crate::value::Value;
 
 pub(crate) mod attr;
+mod cgroups;
+mod interrupts;
+mod kernel_file;
 mod live;
 mod way_back;
 
@@ -56,6 +61,12 @@ pub trait KnobIo {
     /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
 
+    /// Returns the CPUs that are online.
+    ///
+    /// # Errors
+    /// Fails if the machine's files cannot be read.
+    fn online_cpus(&self) -> Result<CpuSet, Error>;
+
     /// Returns the kernel's random id of this boot.
     ///
     /// # Errors
@@ -70,6 +81,30 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the process has ended.
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error>;
+
+    /// Returns the task that a thread comes from: the first thread of its process, or, for a first thread, the parent
+    /// process. `None` if there is none, or the thread has ended.
+    fn creator_of(&self, tid: u32) -> Option<u32>;
+
+    /// Returns the hierarchy that a cgroup belongs to, by its mount point. The cgroup need not exist.
+    ///
+    /// # Errors
+    /// [`Error::Knob`] if the folder is not in a cgroup hierarchy.
+    fn hierarchy_of(&self, cgroup: &Path) -> Result<PathBuf, Error>;
+
+    /// Returns the ids of all threads in a cgroup, without those in cgroups below it.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the cgroup does not exist.
+    fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error>;
+}
+
+/// Writes the value that a knob has, to find out whether it could be changed. Returns the value.
+///
+/// # Errors
+/// [`Error::Unmovable`] for an interrupt that the kernel manages; [`Error::Gone`]; else the kernel's error.
+pub fn probe(knob_io: &dyn KnobIo, knob: &Knob) -> Result<Value, Error> {
+    knob_io.exchange(knob, &|now| Some(now.clone()))
 }
 
 /// Sets one knob of one thread.

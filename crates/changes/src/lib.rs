@@ -10,6 +10,7 @@
 //!   *holds* the knob.
 //! - **restore**: to set a knob back to its original.
 //! - **settle**: to restore all knobs of a session and remove its journal.
+//! - **keep**: to end a session without restoring its knobs: its changes *last*, as the machine's.
 //! - **adopt**: to journal, before any thread of a process is changed, which values its new threads may inherit. These
 //!   values are the process's *births*.
 //!
@@ -33,6 +34,20 @@
 //! another boot is void, because no change made here survives a reboot. Journals are settled one by one: a damaged one
 //! is undone as far as it can be read, and reported. Undoing needs no disk space.
 //!
+//! A session of the machine ([`Session::keep`]) has no process that could be killed. Until it is kept, it is restored as
+//! any other session. The line of the journal that says that its changes last is written once all of them are made.
+//!
+//! Knobs of the machine need more than a list of files:
+//!
+//! - A file's value is compared, not its text: `3` and `00000003` are the same CPUs ([`Knob::CpuMask`]).
+//! - An interrupt is known by its name, because its number changes ([`Knob::Interrupt`]).
+//! - A cgroup that a session has made ([`Knob::Directory`]) is emptied before its files are restored and it is removed.
+//!   Threads that were created in it go where their creator came from (`evacuation`).
+//! - Sessions that keep different CPUs free share a knob ([`Claim::Without`]): its value is the original without the CPUs
+//!   of all of them. When one of them ends, it sets the value of the others; the last one restores the original.
+//! - When a thread changes its cpuset, the kernel changes its mask, and need not change it back. So masks are taken
+//!   before memberships ([`Claim::Confined`]), and therefore restored after them.
+//!
 //! A claim may cover a *set* of values ([`Claim::Within`]) or a value that is set only *at times*
 //! ([`Claim::AtTimes`]). A packer moves threads thousands of times per second, and the file system would be busier
 //! than the program if each move were journaled. So the original value is journaled once, and any mask within the
@@ -46,12 +61,15 @@
 
 #![deny(unsafe_code)]
 
+pub mod claim;
 pub mod entry;
 mod error;
+mod evacuation;
 mod files;
 pub mod format;
 pub mod guardian;
 mod handle;
+mod housekeeping;
 pub mod journal;
 pub mod journals;
 mod kernel_value;
@@ -63,23 +81,29 @@ mod ownership;
 mod place;
 pub mod reading;
 pub mod realtime;
+pub mod recorder;
 pub mod request;
+mod restoring;
 mod rights;
 pub mod session;
 mod setting;
 mod settling;
 mod sweep;
 pub mod undo;
+mod undone;
+pub mod value;
 pub mod waiting;
 
+pub use claim::Claim;
 pub use error::Error;
 pub use files::Name;
 pub use handle::KnobHandle;
 pub use journals::JournalFolder;
-pub use knob::{Claim, Knob, Scheduling, Thread, Value};
-pub use knob_io::{KnobIo, LiveKnobIo, Writer};
+pub use knob::{Knob, Thread};
+pub use knob_io::{KnobIo, LiveKnobIo, Writer, probe};
 pub use lock::Lock;
 pub use request::ChangeRequest;
 pub use rights::Right;
 pub use session::Session;
 pub use setting::Setting;
+pub use value::{Scheduling, Value};

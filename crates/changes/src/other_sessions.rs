@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::claim::Claim;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::format::Change;
-use crate::knob::{Claim, Knob};
+use crate::knob::Knob;
 use crate::request::ChangeRequest;
 
 /// The journals of the other sessions.
@@ -21,8 +22,9 @@ impl Others {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };
             let claims: BTreeMap<&Knob, &Claim> =
                 held(entry).iter().map(|change| (&change.knob, &change.claim)).collect();
-            let is_other =
-                |request: &&ChangeRequest| claims.get(&request.knob).is_some_and(|claim| **claim != request.claim);
+            let is_other = |request: &&ChangeRequest| {
+                claims.get(&request.knob).is_some_and(|claim| !claim.agrees_with(&request.claim))
+            };
             if let Some(request) = requests.iter().find(is_other) {
                 let (pid, command) = (header.pid, header.command.clone());
                 return Err(Error::Held { knob: Box::new(request.knob.clone()), pid, command });

@@ -2,8 +2,10 @@
 //! because none of the CPUs that the session had set is available. Otherwise somebody else has set it, such as the
 //! program itself.
 
-use crate::knob::{Claim, Knob, Value};
+use crate::claim::Claim;
+use crate::knob::Knob;
 use crate::knob_io::KnobIo;
+use crate::value::Value;
 
 /// Returns whether `now`, the present value of `knob`, is the session's. `claim` is the session's claim on this knob,
 /// or on the knob from which its thread inherited the value.

@@ -1,6 +1,6 @@
 //! Reads journals of this version and of earlier ones, complete, incomplete or damaged, and recognises foreign files.
 //!
-//! A journal of this version begins with the line `coxswain journal FORMAT STEM`, where STEM is the file's name without
+//! A journal of this version, and of format 3, begins with the line `coxswain journal FORMAT STEM`, where STEM is the file's name without
 //! the ending; the next line describes the session. Formats 1 and 2 begin with the line that describes the session; the
 //! file is named after the process in that line. A file with another beginning is not read any further.
 
@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 use std::ops::RangeInclusive;
 
 use crate::files::Name;
-use crate::format::{Change, FIRST_WORDS, FORMAT, Header, Line, first_line};
+use crate::format::{Change, FIRST_NAMED, FIRST_WORDS, FORMAT, Header, Line, first_line_of};
 
 /// The longest journal that is read, in bytes; the rest of a longer one counts as damaged. A journal of a million
 /// threads takes a third of this.
@@ -30,6 +30,8 @@ pub struct Record {
     /// The values that new threads may inherit from the session. Each item names a knob of a process's first thread,
     /// and holds for the same knob of all threads of that process.
     pub births: Vec<Change>,
+    /// True if the changes outlast the session's process ([`Session::keep`](crate::Session::keep)).
+    pub lasts: bool,
 }
 
 /// The result of reading a file with a journal's name.
@@ -57,7 +59,7 @@ pub fn read(text: impl Read, name: &Name) -> io::Result<Content> {
     if let Some(content) = begin(&mut text, name)? {
         return Ok(content);
     }
-    let (formats, at) = if name.id.is_some() { (FORMAT..=FORMAT, 2) } else { (1..=2, 1) };
+    let (formats, at) = if name.id.is_some() { (FIRST_NAMED..=FORMAT, 2) } else { (1..=2, 1) };
     let header = match piece(&mut text, LONGEST_LINE)? {
         Piece::Torn(_) => return Ok(Content::Torn),
         Piece::TooLong => Err("it is too long".to_owned()),
@@ -90,10 +92,10 @@ fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
         let is_old = text.fill_buf()?.starts_with(OLD_BEGINNING);
         return Ok((!is_old).then_some(Content::Foreign("it does not begin like a journal")));
     }
-    let wanted = first_line(name);
+    let mut wanted = (FIRST_NAMED..=FORMAT).map(|format| first_line_of(format, name));
     // The length is limited, because a foreign file may contain a terabyte without a line end.
     Ok(match piece(&mut text.by_ref().take(LONGEST_FIRST), LONGEST_FIRST)? {
-        Piece::Line(line) if line == wanted.as_bytes() => None,
+        Piece::Line(line) if wanted.any(|wanted| line == wanted.as_bytes()) => None,
         Piece::Line(line) => {
             let line = String::from_utf8_lossy(&line);
             let format = line.strip_prefix(FIRST_WORDS).and_then(|rest| rest.strip_suffix(&format!(" {name}")));
@@ -102,7 +104,7 @@ fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
                 _ => Some(OTHER),
             }
         }
-        Piece::Torn(part) if wanted.as_bytes().starts_with(&part) => Some(Content::Torn),
+        Piece::Torn(part) if wanted.any(|wanted| wanted.as_bytes().starts_with(&part)) => Some(Content::Torn),
         Piece::Torn(_) | Piece::TooLong => Some(OTHER),
     })
 }
@@ -121,7 +123,7 @@ fn session(line: &[u8], name: &Name, formats: &RangeInclusive<u32>) -> Result<He
 
 /// Reads the lines that follow the line about the session. `first` is the line number of the first of them.
 fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Content> {
-    let mut record = Record { header, changes: Vec::new(), births: Vec::new() };
+    let mut record = Record { header, changes: Vec::new(), births: Vec::new(), lasts: false };
     let (mut bad, mut damage) = (0, None);
     for at in first.. {
         let line = match piece(text, LONGEST_LINE)? {
@@ -152,6 +154,7 @@ fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Line<Header, Change>>(line).map_err(|error| error.to_string())? {
         Line::Change(change) => record.changes.push(change),
         Line::Births(births) => record.births.push(births),
+        Line::Lasts(lasts) => record.lasts = lasts,
         Line::Session(_) => return Err("it describes a second session".to_owned()),
     }
     Ok(())
@@ -223,14 +226,18 @@ mod tests {
     fn journals_of_earlier_versions_are_read() {
         assert_eq!(told(&content(FORMAT_2.as_bytes(), &OLD)), (1, vec![change(1), change(2)], false));
         assert_eq!(told(&content(FORMAT_1.as_bytes(), &OLD)), (0, vec![change(1), change(2)], false));
+        // Format 3 has the lines of format 4, but no line that says that the changes last.
+        let format_3 = written(&NEW, &[change(1)]).replacen("journal 4", "journal 3", 1);
+        let format_3 = format_3.replacen("\"format\":4", "\"format\":3", 1);
+        assert_eq!(told(&content(format_3.as_bytes(), &NEW)), (1, vec![change(1)], false));
         let other = Name { pid: 6, id: None };
         assert!(matches!(content(FORMAT_2.as_bytes(), &other), Content::Unreadable(why) if why.contains("process 5")));
     }
 
     #[test]
     fn a_journal_of_a_later_version_is_told_by_its_first_line() {
-        let text = format!("coxswain journal 4 {NEW}\nwhatever\n");
-        assert_eq!(content(text.as_bytes(), &NEW), Content::Newer(4));
+        let text = format!("coxswain journal 5 {NEW}\nwhatever\n");
+        assert_eq!(content(text.as_bytes(), &NEW), Content::Newer(5));
         let other = Name { id: Some(8), ..NEW };
         assert!(matches!(content(text.as_bytes(), &other), Content::Foreign(_)));
     }

@@ -5,8 +5,8 @@ use std::io;
 use rustix::thread::gettid;
 
 use crate::kernel_value::KernelValue;
-use crate::knob::{Scheduling, Value};
 use crate::knob_io::attr::{self, Attr};
+use crate::value::{Scheduling, Value};
 
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
 const SHORTEST_SLICE_NS: u64 = 100_000;

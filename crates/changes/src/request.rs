@@ -1,9 +1,11 @@
 //! Change requests of engines, and whether they are compatible. Pure functions.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use crate::claim::Claim;
 use crate::error::Error;
-use crate::knob::{Claim, Knob, Thread};
+use crate::knob::{Knob, Thread};
 
 /// An engine's request to change a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub struct ChangeRequest {
 ///
 /// # Errors
 /// [`Error::Conflict`] if two engines claim different values for one knob. An engine may correct itself: its last
-/// request counts.
+/// request counts. [`Claim::Confined`] gives way to the claim of another engine.
 pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<ChangeRequest>, Error> {
     let mut merged: Vec<ChangeRequest> = Vec::new();
     let mut place: BTreeMap<Knob, usize> = BTreeMap::new();
@@ -39,13 +41,39 @@ pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<Ch
             continue;
         };
         let before = &mut merged[at];
-        if before.engine == request.engine {
-            before.claim = request.claim;
+        if before.engine == request.engine || before.claim == Claim::Confined {
+            (before.engine, before.claim) = (request.engine, request.claim);
+        } else if request.claim == Claim::Confined {
+            // What the other engine sets is restored in any case.
         } else if before.claim != request.claim {
             return Err(conflict(&before.engine, &before.claim, &request));
         }
     }
     Ok(merged)
+}
+
+/// Divides requests into batches, in the same order. A file of a cgroup is in a later batch than the cgroup itself,
+/// because the file exists only once the cgroup has been made.
+pub(crate) fn batches(requests: Vec<ChangeRequest>) -> Vec<Vec<ChangeRequest>> {
+    let mut batches: Vec<Vec<ChangeRequest>> = Vec::new();
+    let mut cgroups: Vec<PathBuf> = Vec::new();
+    for request in requests {
+        let path = match &request.knob {
+            Knob::Directory(path) => Some(path.as_path()),
+            knob => knob.file(),
+        };
+        if batches.is_empty() || path.is_some_and(|path| cgroups.iter().any(|cgroup| path.starts_with(cgroup))) {
+            batches.push(Vec::new());
+            cgroups.clear();
+        }
+        if let Knob::Directory(path) = &request.knob {
+            cgroups.push(path.clone());
+        }
+        if let Some(batch) = batches.last_mut() {
+            batch.push(request);
+        }
+    }
+    batches
 }
 
 /// Makes the error for a request that contradicts the claim of engine `one`.
@@ -62,7 +90,7 @@ pub(crate) fn conflict(one: &str, claim: &Claim, other: &ChangeRequest) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::knob::Value;
+    use crate::value::Value;
 
     fn request(engine: &str, tid: u32, cpus: &str) -> ChangeRequest {
         ChangeRequest {
@@ -84,6 +112,15 @@ mod tests {
         let error = merge([request("pack", 5, "0-1"), request("quiet", 5, "2-3")]).unwrap_err().to_string();
         for part in ["affinity of thread 5", "pack wants CPUs 0-1", "quiet wants CPUs 2-3"] {
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_confined_mask_gives_way_to_one_that_an_engine_sets() {
+        let confined = ChangeRequest { claim: Claim::Confined, ..request("quiet", 5, "0") };
+        let packed = request("pack", 5, "0-1");
+        for both in [[confined.clone(), packed.clone()], [packed.clone(), confined]] {
+            assert_eq!(merge(both).unwrap(), std::slice::from_ref(&packed));
         }
     }
 

@@ -5,19 +5,23 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
+use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
+use crate::housekeeping::{Base, kept_free};
 use crate::journal::Journal;
 use crate::journals::JournalFolder;
-use crate::knob::{Claim, Knob, Thread, Value};
+use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::other_sessions::Others;
 use crate::ownership::is_ours;
-use crate::request::{ChangeRequest, conflict, merge};
+use crate::request::{ChangeRequest, batches, conflict, merge};
 use crate::undo::Undone;
+use crate::value::Value;
 
 /// A session and its changes. [`Session::end`] and dropping the session restore everything; if the process is killed,
 /// its guardian does.
@@ -25,7 +29,11 @@ pub struct Session<'h> {
     knob_io: &'h dyn KnobIo,
     journals: JournalFolder,
     journal: Journal,
-    taken: BTreeMap<Knob, Change>,
+    /// In the order of the journal, because undoing needs the reverse order.
+    changes: Vec<Change>,
+    /// The last change of each knob, by its place in `changes`.
+    taken: BTreeMap<Knob, usize>,
+    unmoved: Vec<Knob>,
     births: Vec<Change>,
     gate: Arc<Gate>,
     inherited: Vec<String>,
@@ -78,8 +86,19 @@ impl<'h> Session<'h> {
         };
         let journal = Journal::create(path, &header)?;
         drop(lock);
-        let (taken, births, gate) = (BTreeMap::new(), Vec::new(), Arc::new(Gate::open()));
-        Ok(Session { knob_io, journals, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
+        Ok(Session {
+            knob_io,
+            journals,
+            journal,
+            changes: Vec::new(),
+            taken: BTreeMap::new(),
+            unmoved: Vec::new(),
+            births: Vec::new(),
+            gate: Arc::new(Gate::open()),
+            inherited,
+            _guardian: guardian,
+            ended: false,
+        })
     }
 
     /// Writes to the journal that threads of these processes will be changed. Each change request names a knob of a
@@ -116,32 +135,74 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Takes knobs: journals each knob's original value, and sets the knob to the first value of its claim. With
-    /// [`Claim::AtTimes`], nothing is set yet. Threads that have ended are skipped. All changes are journaled with one
-    /// fsync.
+    /// Takes knobs: journals each knob's original value, and sets the knob to the first value of its claim, in the order
+    /// of the requests. With [`Claim::AtTimes`] and [`Claim::Confined`], nothing is set yet. Threads that have ended are
+    /// skipped. Threads that the kernel does not let change their cgroup are counted ([`Session::unmoved`]). A knob that
+    /// has the value already is journaled, but not written. All changes are journaled with one fsync; files of a cgroup
+    /// that this call makes are journaled once it exists, because only then they have an original value.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed; [`Error::Gone`] for a
-    /// file; the kernel's error. In the last two cases the knobs taken so far remain taken: end the session to
-    /// restore them.
+    /// file; [`Error::NotTaken`]; the kernel's error. In the last three cases the knobs taken so far remain taken: end
+    /// the session to restore them.
     pub fn take(&mut self, requests: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
         let requests = merge(requests)?;
         let _lock = self.journals.lock()?;
         let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
         others.refuse(&requests, Entry::changes)?;
+        let requests = requests.into_iter().filter(|request| self.is_new(request)).collect();
+        batches(requests).into_iter().try_for_each(|batch| self.take_batch(&others, batch))
+    }
+
+    fn take_batch(&mut self, others: &Others, requests: Vec<ChangeRequest>) -> Result<(), Error> {
         let mut changes = Vec::new();
-        for request in requests.into_iter().filter(|request| !self.taken.contains_key(&request.knob)) {
+        for request in requests {
             let Some(now) = unless_ended(self.knob_io.read(&request.knob))? else { continue };
-            changes.extend(unless_ended(self.planned(&others, request, now))?);
+            changes.extend(unless_ended(self.planned(others, request, now))?);
         }
         self.journal.announce(&changes)?;
         for change in changes {
-            self.taken.insert(change.knob.clone(), change.clone());
-            if !matches!(change.claim, Claim::AtTimes(_)) {
-                unless_ended(self.write(&change, &change.claim.first()))?;
+            self.taken.insert(change.knob.clone(), self.changes.len());
+            self.changes.push(change.clone());
+            if matches!(change.claim, Claim::AtTimes(_)) {
+                continue;
+            }
+            let shared = self.without(others, &change)?;
+            let Some(wanted) = change.claim.first().or(shared) else { continue };
+            // What is read back must be this value, and not any that the claim covers.
+            let change = match change.claim {
+                Claim::Without(_) => Change { claim: Claim::Exactly(wanted.clone()), ..change },
+                _ => change,
+            };
+            match unless_ended(self.write(&change, &wanted)) {
+                Err(Error::Unmovable { knob, .. }) if knob.thread().is_some() => self.unmoved.push(*knob),
+                done => _ = done?,
             }
         }
         Ok(())
+    }
+
+    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
+    fn without(&self, others: &Others, change: &Change) -> Result<Option<Value>, Error> {
+        let (Claim::Without(mine), Value::Cpus(original)) = (&change.claim, &change.original) else { return Ok(None) };
+        let online = self.knob_io.online_cpus()?;
+        let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
+        let base = Base::of(&change.knob, original, &online);
+        Ok(Some(Value::Cpus(base.without(of_others.chain([mine])))))
+    }
+
+    /// Returns whether the session has not taken the requested knob yet. A mask that was only confined so far may be
+    /// taken again, to be set.
+    fn is_new(&self, request: &ChangeRequest) -> bool {
+        let is_confined = |at: &usize| self.changes[*at].claim == Claim::Confined;
+        self.taken.get(&request.knob).is_none_or(|at| is_confined(at) && request.claim != Claim::Confined)
+    }
+
+    /// Returns the threads that the session should have moved to another cgroup, and that the kernel does not let
+    /// move: threads of the kernel that belong to a CPU.
+    #[must_use]
+    pub fn unmoved(&self) -> &[Knob] {
+        &self.unmoved
     }
 
     /// Returns whether a knob that the session has taken (journaled) still has a value that the session has set. Also
@@ -178,26 +239,40 @@ impl<'h> Session<'h> {
         self.settle()
     }
 
+    /// Ends the session and keeps its changes, which then belong to the machine: they stay until
+    /// [`JournalFolder::settle_named`] restores them, or until the machine is booted. Returns the session's name. If the
+    /// process is killed before the journal says that the changes last, they are restored as those of any session.
+    ///
+    /// # Errors
+    /// Fails if the journal cannot be written; the changes are restored then.
+    pub fn keep(mut self) -> Result<Name, Error> {
+        let path = self.journal.path().to_owned();
+        let nameless = || io::Error::other("not the name of a journal");
+        let name = Name::of_path(&path).ok_or_else(|| Error::Journal { path: path.clone(), source: nameless() })?;
+        // First shut, so that nothing is set after the journal says that the changes are complete.
+        self.gate.shut();
+        self.journal.announce_lasting()?;
+        self.ended = true;
+        Ok(name)
+    }
+
     fn settle(&mut self) -> Undone {
         self.ended = true;
         self.gate.shut();
-        // The map does not keep the order in which the changes were announced. This does not matter, because each
-        // change concerns a different knob.
-        let changes: Vec<Change> = self.taken.values().cloned().collect();
-        self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
+        self.journals.settle_own(self.knob_io, self.journal.path(), &self.changes, &self.births)
     }
 
     /// Builds the journal entry for a request. `now` is the knob's present value. It becomes the original, unless a
     /// session has set it.
     fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
         let ChangeRequest { engine, knob, claim, heir_of } = request;
-        let original = match self.taken.get(&knob).or_else(|| others.of(&knob).next()) {
+        let original = match self.find(&knob).or_else(|| others.of(&knob).next()) {
             Some(change) => change.original.clone(),
             None => {
                 let ancestors: Vec<Knob> = heir_of.iter().filter_map(|thread| knob.of(*thread)).collect();
                 let known = ancestors.iter().find_map(|knob| {
                     let births = self.births.iter().find(|births| births.knob == *knob);
-                    self.taken.get(knob).or(births).or_else(|| others.of(knob).next())
+                    self.find(knob).or(births).or_else(|| others.of(knob).next())
                 });
                 match known.filter(|change| is_ours(self.knob_io, &knob, &change.claim, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
@@ -205,7 +280,9 @@ impl<'h> Session<'h> {
                 }
             }
         };
-        self.knob_io.way_back(&knob, &original, &claim.first())?;
+        if let Some(first) = claim.first() {
+            self.knob_io.way_back(&knob, &original, &first)?;
+        }
         Ok(Change { engine, knob, original, claim })
     }
 
@@ -225,15 +302,24 @@ impl<'h> Session<'h> {
         threads.filter_map(|thread| self.knob_io.read(&knob.of(thread)?).ok()).next().map_or(first, Ok)
     }
 
+    fn find(&self, knob: &Knob) -> Option<&Change> {
+        self.taken.get(knob).map(|at| &self.changes[*at])
+    }
+
     fn change(&self, knob: &Knob) -> Result<&Change, Error> {
-        self.taken.get(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))
+        self.find(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))
     }
 
     /// Writes a value and reads it back. If the value that was read is not within the claim, restores the original and
     /// returns an error. [`Claim::Within`] is an exception: the kernel may have removed CPUs from the mask (cpuset),
     /// which leaves it within the claim, but it never adds any. So somebody else has set a mask outside the claim, and
     /// this mask is kept.
+    ///
+    /// A file that has the value already is not written: some refuse even their own value.
     fn write(&self, change: &Change, wanted: &Value) -> Result<(), Error> {
+        if change.knob.thread().is_none() && self.knob_io.read(&change.knob)? == *wanted {
+            return Ok(());
+        }
         self.knob_io.write(&change.knob, wanted)?;
         let found = self.knob_io.read(&change.knob)?;
         if change.claim.covers(&found) || matches!(change.claim, Claim::Within(_)) {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::claim::Claim;
 use crate::kernel_value::KernelValue;
-use crate::knob::{Claim, Value};
+use crate::value::Value;
 
 /// The values that a knob may be set to: its original value, and those that the claim permits.
 #[derive(Clone, Debug, PartialEq, Eq)]

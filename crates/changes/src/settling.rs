@@ -1,19 +1,23 @@
 //! Settles one session: restores what it has changed, and removes its journal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use machine::CpuSet;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
+use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
+use crate::housekeeping::{Base, kept_free};
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::lock::Lock;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
+use crate::value::Value;
 
 /// Restores what the session of the journal `mine` has changed, and removes the journal. `all` are all journals,
 /// including this one. The caller holds the lock.
@@ -48,12 +52,42 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
     format!("cannot remove {}: {error}", path.display())
 }
 
+/// Turns a claim on a knob without some CPUs into one on its present value, if sessions have set that. The value to which
+/// the knob is restored then still lacks the CPUs of the `others` that have such a claim. Returns other changes as they
+/// are.
+fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
+    let (Claim::Without(mine), Value::Cpus(original)) = (&change.claim, &change.original) else {
+        return change.clone();
+    };
+    let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| kept_free(claim)).collect();
+    // If the online CPUs are unknown, the value counts as set by somebody else unless it has original CPUs.
+    let online = knob_io.online_cpus().unwrap_or_default();
+    let base = Base::of(&change.knob, original, &online);
+    let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
+    let now = match knob_io.read(&change.knob) {
+        Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,
+        _ => base.without(all),
+    };
+    let original = if of_others.is_empty() { original.clone() } else { base.without(of_others) };
+    Change { original: Value::Cpus(original), claim: Claim::Exactly(Value::Cpus(now)), ..change.clone() }
+}
+
 /// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`). A knob that one of
 /// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
 /// dead session whose changes are not restored yet.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
-    let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-    let mut undone = undo(knob_io, changes, &known);
+    let of_others = || others.iter().flat_map(Entry::changes);
+    let mut held: BTreeMap<&Knob, Vec<&Claim>> = BTreeMap::new();
+    of_others().for_each(|change| held.entry(&change.knob).or_default().push(&change.claim));
+    let is_held = |change: &Change| {
+        held.get(&change.knob).is_some_and(|claims| claims.iter().any(|claim| change.claim.is_left_to(claim)))
+    };
+    let changes: Vec<Change> = changes
+        .iter()
+        .map(|change| plainly(knob_io, change, held.get(&change.knob).map_or(&[], Vec::as_slice)))
+        .collect();
+    let mut undone = undo(knob_io, &changes, &is_held);
+    let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
     known.extend(changes.iter().map(|change| change.knob.clone()));
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();

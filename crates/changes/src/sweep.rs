@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
-use crate::undo::{Found, Left, Undone, put_back};
+use crate::restoring::{Found, put_back};
+use crate::undone::{Left, Undone};
 
 /// Maximum number of passes over the threads of a process. A thread that inherited a value from the session may create
 /// another thread before the sweep has restored it. The new thread then inherits the value too, and the next pass finds

@@ -13,7 +13,7 @@ fn packed<'m>(made: &'m Made, folder: &TempDir, leader: u32) -> Session<'m> {
     let mut session = begin(made, folder, 1);
     session.adopt([within(leader, "0-1"), idle(leader)]).unwrap();
     session.take([within(leader, "0-1"), idle(leader)]).unwrap();
-    set(&session, &scheduling(leader), &idle(leader).claim.first()).unwrap();
+    set(&session, &scheduling(leader), &idle(leader).claim.first().unwrap()).unwrap();
     session
 }
 

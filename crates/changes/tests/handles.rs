@@ -18,7 +18,7 @@ fn a_handle_sets_what_is_claimed_and_the_original() {
     session.take([within(0, "0-1"), idle(0)]).unwrap();
     let (place, class) = (session.handle(&affinity(0)).unwrap(), session.handle(&scheduling(0)).unwrap());
     place.apply(&place.prepare(&mask("1")).unwrap()).unwrap();
-    class.apply(&class.prepare(&idle(0).claim.first()).unwrap()).unwrap();
+    class.apply(&class.prepare(&idle(0).claim.first().unwrap()).unwrap()).unwrap();
     assert_eq!((made.mask(0), made.policy(0)), (cpus("1"), 5));
     for handle in [&place, &class] {
         handle.apply(&handle.prepare(handle.original()).unwrap()).unwrap();

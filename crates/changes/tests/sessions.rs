@@ -181,7 +181,7 @@ fn what_is_claimed_at_times_is_not_written_by_taking_it() {
     let mut session = begin(&made, &folder, 1);
     session.take((0..3).map(idle)).unwrap();
     assert_eq!((0..3).map(|tid| made.policy(tid)).collect::<Vec<_>>(), [0; 3]);
-    let (other, at_times) = (Value::Scheduling(OTHER), idle(0).claim.first());
+    let (other, at_times) = (Value::Scheduling(OTHER), idle(0).claim.first().unwrap());
     for tid in 0..2 {
         set(&session, &scheduling(tid), &at_times).unwrap();
         assert_eq!(made.policy(tid), Scheduling::IDLE);
@@ -200,7 +200,7 @@ fn a_nice_value_that_somebody_has_set_meanwhile_is_his_and_the_class_ours() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([idle(0)]).unwrap();
-    set(&session, &scheduling(0), &idle(0).claim.first()).unwrap();
+    set(&session, &scheduling(0), &idle(0).claim.first().unwrap()).unwrap();
     let nicer = Value::Scheduling(Scheduling { nice: 5, ..OTHER.idle() });
     made.write(&scheduling(0), &nicer).unwrap();
     assert_eq!(session.end(), restored(1));

@@ -34,7 +34,7 @@ fn change(tid: u32) -> Change {
 
 /// Ours, as after taking.
 fn packs(made: &Made, tid: u32) {
-    made.write(&change(tid).knob, &change(tid).claim.first()).unwrap();
+    made.write(&change(tid).knob, &change(tid).claim.first().unwrap()).unwrap();
 }
 
 /// A journal of a dead session that has packed these threads.

@@ -359,11 +359,14 @@ pub enum Changes {
         after_help = "Exit codes:\n  0    no dead session left a change\n  1    a dead session left a change, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
     )]
     Status,
-    /// Restore what dead sessions have left
+    /// Restore what dead sessions have left, or what a session has changed for the machine
     #[command(
         after_help = "Exit codes:\n  0    everything is restored\n  1    something could not be restored, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
     )]
-    Undo,
+    Undo {
+        /// Restore this session's changes, which outlast its process; `cox changes status` names it
+        session: Option<String>,
+    },
     /// Used by cox itself: wait for standard input to end, then undo the changes that a journal lists
     #[command(hide = true)]
     Guard {

@@ -59,7 +59,7 @@ impl Left {
         };
         let mut journal = Journal::create(left.journal.clone(), &header).unwrap();
         journal.announce(std::slice::from_ref(&left.change)).unwrap();
-        left.knob_io.write(&knob, &left.change.claim.first()).unwrap();
+        left.knob_io.write(&knob, &left.change.claim.first().unwrap()).unwrap();
         left
     }
 
@@ -98,7 +98,7 @@ fn what_a_dead_session_left_is_listed_and_put_back() {
     {
         assert!(text(&status).contains(part), "{}", text(&status));
     }
-    assert_eq!((status.status.code(), left.now()), (Some(1), left.change.claim.first()));
+    assert_eq!((status.status.code(), left.now()), (Some(1), left.change.claim.first().unwrap()));
     let undo = left.cox("undo");
     assert!(text(&undo).contains("1 put back"), "{}", text(&undo));
     assert_eq!((undo.status.code(), left.now()), (Some(0), left.change.original.clone()));
@@ -111,7 +111,7 @@ fn a_living_session_keeps_what_it_has() {
     assert_eq!(left.cox("status").status.code(), Some(0));
     let undo = left.cox("undo");
     assert!(text(&undo).contains("still runs"), "{}", text(&undo));
-    assert_eq!((undo.status.code(), left.now()), (Some(0), left.change.claim.first()));
+    assert_eq!((undo.status.code(), left.now()), (Some(0), left.change.claim.first().unwrap()));
     left.knob_io.write(&left.change.knob, &left.change.original).unwrap();
 }
 
@@ -201,7 +201,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
     fs::set_permissions(left.folder(), fs::Permissions::from_mode(0o777)).unwrap();
     let output = left.cox("undo");
     assert!(output.status.code() == Some(125) && text(&output).contains("only this user"), "{}", text(&output));
-    assert_eq!(left.now(), left.change.claim.first());
+    assert_eq!(left.now(), left.change.claim.first().unwrap());
     fs::set_permissions(left.folder(), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(left.cox("undo").status.code(), Some(0));
 }
@@ -213,7 +213,7 @@ fn a_guardian_puts_back_when_its_lifeline_is_cut() {
     let mut guardian = guardian(&journal);
     let mut ready = [0];
     std::io::Read::read_exact(guardian.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    assert_eq!(left.now(), left.change.claim.first());
+    assert_eq!(left.now(), left.change.claim.first().unwrap());
     drop(guardian.stdin.take());
     assert!(guardian.wait().unwrap().success());
     assert_eq!((left.now(), journal.exists()), (left.change.original.clone(), false));

@@ -22,13 +22,16 @@ pub struct CpuSet {
     words: Vec<u64>,
 }
 
-/// Reason why a text is not a CPU list.
+/// Reason why a text is not a CPU list or mask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseCpuSetError {
     /// A part is neither `N` nor `N-M`.
     #[error("invalid CPU list '{}': expected numbers and ranges such as 0-3,8", .0.escape_default())]
     NotAList(String),
+    /// A text is not a mask of hexadecimal words.
+    #[error("invalid CPU mask '{}': expected hexadecimal words such as ff,ffffffff", .0.escape_default())]
+    NotAMask(String),
     /// The first number of a range is above the last.
     #[error("invalid CPU range {0:?}: the first number is above the last")]
     Descending(String),

@@ -10,6 +10,7 @@
 //! | [`root`] | the root of the trees, and reading below it |
 //! | [`busy`] | how long each CPU has been busy |
 //! | [`cpulist`] | sets of CPUs, `0-3,8` |
+//! | `cpumask` | the same sets as hexadecimal masks, `ff,ffffffff` |
 //! | [`topology`] | CPUs, SMT siblings, last-level caches, capacities |
 //! | [`namespace`] | PID namespaces: whether this is a container, and whether /proc shows this process's namespace |
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
@@ -30,6 +31,7 @@ pub mod cgroup;
 pub mod clock_source;
 mod cpuinfo;
 pub mod cpulist;
+mod cpumask;
 mod error;
 pub mod features;
 pub mod host;

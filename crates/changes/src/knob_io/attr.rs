@@ -7,7 +7,7 @@ use std::mem::size_of;
 
 use rustix::process::Pid;
 
-use crate::knob::Scheduling;
+use crate::value::Scheduling;
 
 /// `struct sched_attr`, SCHED_ATTR_SIZE_VER0 (include/uapi/linux/sched/types.h). This version lacks the utilisation
 /// clamps, so they are not changed.

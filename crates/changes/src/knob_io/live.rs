@@ -1,22 +1,25 @@
 //! Knob I/O on the real machine.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Component, Path, PathBuf};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use machine::cgroup::{Hierarchies, Hierarchy};
 use machine::limits::{Who, allowed_cpus, possible_cpus};
 use machine::process::Task;
+use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use super::{KnobIo, Writer, attr, way_back};
+use super::kernel_file::{Form, is_setting};
+use super::{KnobIo, Writer, attr, cgroups, interrupts, way_back};
 use crate::error::Error;
 use crate::kernel_value::KernelValue;
-use crate::knob::{Knob, Thread, Value};
+use crate::knob::{Knob, Thread};
 use crate::setting::Setting;
+use crate::value::Value;
 
 /// Writes a knob of a thread of the live machine.
 struct LiveWriter {
@@ -44,7 +47,10 @@ impl Writer for LiveWriter {
 enum Place {
     Affinity(Pid),
     Scheduling(Pid),
-    File(PathBuf),
+    File(Form, PathBuf),
+    Interrupt(PathBuf),
+    Directory(PathBuf),
+    Membership(u32, Hierarchy),
 }
 
 /// The machine whose files are below a [`Root`]. Threads can only be changed on the live machine.
@@ -52,13 +58,15 @@ enum Place {
 pub struct LiveKnobIo {
     root: Root,
     may_set_all: OnceLock<bool>,
+    /// Read once: each access of a cgroup needs the mounts, and reading them takes longer than the access.
+    mounted: OnceLock<Hierarchies>,
 }
 
 impl LiveKnobIo {
     /// Makes knob I/O for the machine whose files are below `root`.
     #[must_use]
     pub fn new(root: Root) -> LiveKnobIo {
-        LiveKnobIo { root, may_set_all: OnceLock::new() }
+        LiveKnobIo { root, may_set_all: OnceLock::new(), mounted: OnceLock::new() }
     }
 
     /// Returns a living thread with its start time.
@@ -92,12 +100,50 @@ impl LiveKnobIo {
     }
 
     fn place(&self, knob: &Knob) -> Result<Place, Error> {
+        let failed = |source| Error::of(knob, source);
         match knob {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
             Knob::Scheduling(thread) => Ok(Place::Scheduling(self.pid_of(*thread, knob)?)),
-            Knob::File(path) if is_setting(path) => Ok(Place::File(self.root.path(path))),
-            Knob::File(_) => Err(Error::of(knob, io::Error::other("it is not a setting in /proc/sys or /sys"))),
+            Knob::Interrupt { name, ordinal } => {
+                let file = interrupts::affinity_file(&self.root, name, *ordinal).map_err(failed)?;
+                Ok(Place::Interrupt(self.root.path(file)))
+            }
+            Knob::Membership { thread, hierarchy } => {
+                self.pid_of(*thread, knob)?;
+                let of_folder = cgroups::hierarchy_of(self.mounted()?, hierarchy).map_err(failed)?;
+                Ok(Place::Membership(thread.tid, of_folder.clone()))
+            }
+            Knob::Directory(path) => {
+                let hierarchy = cgroups::hierarchy_of(self.mounted()?, path).map_err(failed)?;
+                if hierarchy.mount_point == *path {
+                    return Err(failed(io::Error::other("it is the root of its hierarchy")));
+                }
+                Ok(Place::Directory(path.clone()))
+            }
+            Knob::File(path) | Knob::CpuMask(path) | Knob::CpuList(path) | Knob::Choice(path) => {
+                if !self.is_setting(path) {
+                    return Err(failed(io::Error::other(
+                        "it is not a setting in /proc/sys, /proc/irq, /sys or a cgroup",
+                    )));
+                }
+                let form = Form::of(knob).unwrap_or(Form::Text);
+                Ok(Place::File(form, self.root.path(path)))
+            }
         }
+    }
+
+    fn is_setting(&self, path: &Path) -> bool {
+        // Without the mounts, only the other folders have settings.
+        let mounted = self.mounted().map(|mounted| mounted.mounted.as_slice()).unwrap_or_default();
+        is_setting(path, mounted.iter().map(|hierarchy| &hierarchy.mount_point))
+    }
+
+    fn mounted(&self) -> Result<&Hierarchies, Error> {
+        if let Some(mounted) = self.mounted.get() {
+            return Ok(mounted);
+        }
+        let mounted = Hierarchies::read(&self.root)?;
+        Ok(self.mounted.get_or_init(|| mounted))
     }
 
     fn get(&self, knob: &Knob, place: &Place) -> Result<Value, Error> {
@@ -108,11 +154,40 @@ impl LiveKnobIo {
                 allowed.map(Value::Cpus).map_err(|error| unread(knob, error))
             }
             Place::Scheduling(pid) => attr::get(*pid).map(Value::Scheduling).map_err(failed),
-            Place::File(path) => {
-                let text = fs::read_to_string(path).map_err(failed)?;
-                Ok(Value::Text(text.trim_end_matches('\n').to_owned()))
+            Place::File(form, path) => form.read(path).map_err(failed),
+            Place::Interrupt(path) => Form::List.read(path).map_err(failed),
+            Place::Directory(path) => cgroups::exists(&self.root, path).map(Value::Present).map_err(failed),
+            Place::Membership(tid, hierarchy) => {
+                cgroups::cgroup_of(&self.task(*tid), hierarchy).map(Value::Cgroup).map_err(failed)
             }
         }
+    }
+
+    fn set(&self, knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
+        let done = match (place, value) {
+            (Place::Affinity(pid), Value::Cpus(_)) | (Place::Scheduling(pid), Value::Scheduling(_)) => {
+                KernelValue::of(value).and_then(|value| value.write(*pid))
+            }
+            (Place::File(form, path), value) => form.write(path, value),
+            (Place::Interrupt(path), value) => match Form::List.write(path, value) {
+                Err(source) if interrupts::is_unmovable(&source) => {
+                    return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
+                }
+                done => done,
+            },
+            (Place::Directory(path), Value::Present(present)) => cgroups::make(&self.root, path, *present),
+            (Place::Membership(tid, hierarchy), Value::Cgroup(folder)) => {
+                match cgroups::put(&self.root, hierarchy, folder, *tid) {
+                    // cgroup_procs_write_start in kernel/cgroup/cgroup.c: PF_NO_SETAFFINITY and no_cgroup_migration.
+                    Err(source) if source.raw_os_error() == Some(libc::EINVAL) => {
+                        return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
+                    }
+                    done => done,
+                }
+            }
+            _ => Err(io::Error::other(format!("this kind of setting cannot have the value {value}"))),
+        };
+        done.map_err(|source| Error::of(knob, source))
     }
 }
 
@@ -121,51 +196,30 @@ fn unread(knob: &Knob, error: machine::Error) -> Error {
     if error.is_gone() { Error::Gone(Box::new(knob.clone())) } else { error.into() }
 }
 
-/// Returns whether a file is one of the kernel's settings, and not an ordinary file. Only settings may be written, but
-/// a journal may name any file.
-fn is_setting(path: &Path) -> bool {
-    let is_below = ["/proc/sys", "/sys"].iter().any(|folder| path.starts_with(folder));
-    is_below && !path.components().any(|part| part == Component::ParentDir)
-}
-
-fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
-    let done = match (place, value) {
-        (Place::Affinity(pid), Value::Cpus(_)) | (Place::Scheduling(pid), Value::Scheduling(_)) => {
-            KernelValue::of(value).and_then(|value| value.write(*pid))
-        }
-        (Place::File(path), Value::Text(text)) => {
-            // Written in one call, as sysfs and procfs require. The file is never created.
-            let file = OpenOptions::new().write(true).truncate(true).open(path);
-            file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
-        }
-        _ => Err(io::Error::other(format!("this kind of setting cannot have the value {value}"))),
-    };
-    done.map_err(|source| Error::of(knob, source))
-}
-
 impl KnobIo for LiveKnobIo {
     fn read(&self, knob: &Knob) -> Result<Value, Error> {
         self.get(knob, &self.place(knob)?)
     }
 
     fn write(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
-        set(knob, &self.place(knob)?, value)
+        self.set(knob, &self.place(knob)?, value)
     }
 
     fn exchange(&self, knob: &Knob, decide: &dyn Fn(&Value) -> Option<Value>) -> Result<Value, Error> {
         let place = self.place(knob)?;
         let now = self.get(knob, &place)?;
         if let Some(value) = decide(&now) {
-            set(knob, &place, &value)?;
+            self.set(knob, &place, &value)?;
         }
         Ok(now)
     }
 
     fn writer(&self, knob: &Knob) -> Result<Box<dyn Writer>, Error> {
-        let thread = knob.thread().ok_or_else(|| {
-            Error::of(knob, io::Error::other("only settings of threads can be changed through a handle"))
-        })?;
-        Ok(Box::new(LiveWriter { pid: self.pid_of(thread, knob)? }))
+        let (Knob::Affinity(thread) | Knob::Scheduling(thread)) = knob else {
+            let source = io::Error::other("only affinities and schedulings can be changed through a handle");
+            return Err(Error::of(knob, source));
+        };
+        Ok(Box::new(LiveWriter { pid: self.pid_of(*thread, knob)? }))
     }
 
     fn way_back(&self, knob: &Knob, original: &Value, wanted: &Value) -> Result<(), Error> {
@@ -187,6 +241,10 @@ impl KnobIo for LiveKnobIo {
         possible_cpus(&self.root, Who::Task(thread.tid)).map_err(|error| unread(&Knob::Affinity(thread), error))
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        Ok(Topology::read_online(&self.root)?)
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         Ok(self.root.read_text("/proc/sys/kernel/random/boot_id")?)
     }
@@ -205,5 +263,22 @@ impl KnobIo for LiveKnobIo {
             Err(error) if !error.is_gone() => Err(error.into()),
             _ => Err(Error::Gone(Box::new(Knob::Affinity(leader)))),
         }
+    }
+
+    fn creator_of(&self, tid: u32) -> Option<u32> {
+        let leader = Task::process(&self.root, tid).status().ok()?.tgid;
+        let parent = || Some(self.task(tid).stat().ok()?.parent);
+        (if leader == tid { parent() } else { Some(leader) }).filter(|creator| *creator != 0)
+    }
+
+    fn hierarchy_of(&self, cgroup: &Path) -> Result<PathBuf, Error> {
+        let failed = |source| Error::of(&Knob::Directory(cgroup.to_owned()), source);
+        Ok(cgroups::hierarchy_of(self.mounted()?, cgroup).map_err(failed)?.mount_point.clone())
+    }
+
+    fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
+        let failed = |source| Error::of(&Knob::Directory(cgroup.to_owned()), source);
+        let hierarchy = cgroups::hierarchy_of(self.mounted()?, cgroup).map_err(failed)?;
+        cgroups::threads_in(&self.root, hierarchy, cgroup).map_err(failed)
     }
 }

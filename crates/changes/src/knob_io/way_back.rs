@@ -5,7 +5,7 @@
 use machine::Root;
 use machine::process::Task;
 
-use crate::knob::Scheduling;
+use crate::value::Scheduling;
 
 /// The capability to set any scheduling of any thread, see capabilities(7).
 const CAP_SYS_NICE: u32 = 23;

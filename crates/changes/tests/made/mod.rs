@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use changes::{
@@ -236,6 +237,10 @@ impl KnobIo for Made {
         Ok(self.state().online.clone())
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        Ok(self.state().online.clone())
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         Ok(format!("boot {}", self.state().boot))
     }
@@ -251,6 +256,18 @@ impl KnobIo for Made {
         let tids: Vec<u32> = state.threads.iter().filter_map(of_process).collect();
         state.is_listed(leader.tid);
         if tids.is_empty() { Err(Error::Gone(Box::new(Knob::Affinity(leader)))) } else { Ok(tids) }
+    }
+
+    fn creator_of(&self, _tid: u32) -> Option<u32> {
+        None
+    }
+
+    fn hierarchy_of(&self, cgroup: &Path) -> Result<PathBuf, Error> {
+        panic!("no cgroup is on this machine: {cgroup:?}")
+    }
+
+    fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
+        panic!("no cgroup is on this machine: {cgroup:?}")
     }
 }
 

@@ -45,7 +45,7 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
 pub fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
     let others = [
-        (undone.born, "put back in threads created meanwhile"),
+        (undone.born, "put back of threads created meanwhile"),
         (undone.gone, "gone"),
         (undone.inherited, "held by another session"),
         (undone.left.len(), "left"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use changes::entry::Entry;
 use changes::guardian;
 use changes::journals::{JournalFolder, Listing};
@@ -24,7 +24,8 @@ pub fn changes(what: &cli::Changes) -> Result<u8> {
     let knob_io = LiveKnobIo::new(Root::live());
     match what {
         cli::Changes::Status => in_all_places(|journals, text| status(&knob_io, journals, text)),
-        cli::Changes::Undo => in_all_places(|journals, text| undo(&knob_io, journals, text)),
+        cli::Changes::Undo { session: None } => in_all_places(|journals, text| undo(&knob_io, journals, text)),
+        cli::Changes::Undo { session: Some(name) } => undo_named(&knob_io, name),
         cli::Changes::Guard { journal } => {
             let undone = guardian::guard(&knob_io, journal)?;
             undone.left.iter().for_each(|left| say(&left.to_string()));
@@ -74,13 +75,13 @@ fn status(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> 
             Ok(now) => now.to_string(),
             Err(error) => error.to_string(),
         };
-        let state = if entry.alive { "" } else { ", which has ended" };
+        let state = state(entry);
         writeln!(text, "{}: {now}; originally it was {}", change.knob, change.original)?;
         let (engine, session) = (&change.engine, session(entry));
         writeln!(text, "    changed by {engine} of {session}{state}")?;
     }
     for (entry, births) in entries.iter().flat_map(|entry| entry.births().iter().map(move |births| (entry, births))) {
-        let state = if entry.alive { "" } else { ", which has ended" };
+        let state = state(entry);
         writeln!(
             text,
             "{}, and of threads that its process has created since: originally it was {}",
@@ -97,6 +98,43 @@ fn status(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> 
     Ok(problems(&listing, text)? || left)
 }
 
+/// Returns the end of a sentence that names a session.
+fn state(entry: &Entry) -> String {
+    match entry {
+        entry if entry.lasts() => format!("; it lasts until cox changes undo {}", entry.name()),
+        entry if entry.alive => String::new(),
+        _ => ", which has ended".to_owned(),
+    }
+}
+
+/// Restores the changes of one session, which outlast its process.
+fn undo_named(knob_io: &dyn KnobIo, name: &str) -> Result<u8> {
+    for journals in JournalFolder::all_of_user() {
+        if !journals.is_there()? {
+            continue;
+        }
+        let lock = journals.lock()?;
+        let Some(undone) = journals.settle_named(&lock, knob_io, name)? else { continue };
+        let mut text = String::new();
+        describe(name, &undone, &mut text)?;
+        Output::Stdout.write(text.as_bytes())?;
+        return Ok(if undone.left.is_empty() && undone.troubles.is_empty() { 0 } else { FINDING });
+    }
+    bail!("no session {name}: cox changes status names the sessions")
+}
+
+/// Appends what was restored for a session, and what was not.
+fn describe(session: &str, undone: &Undone, text: &mut String) -> Result<()> {
+    writeln!(text, "{session}: {}", told(undone))?;
+    for left in &undone.left {
+        writeln!(text, "    {left}")?;
+    }
+    for trouble in &undone.troubles {
+        writeln!(text, "    {trouble}")?;
+    }
+    Ok(())
+}
+
 fn undo(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> Result<bool> {
     if look(knob_io, journals)?.entries.is_empty() {
         return Ok(false);
@@ -104,17 +142,15 @@ fn undo(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> Re
     let lock = journals.lock()?;
     let settled = journals.settle_dead(&lock, knob_io)?;
     for (entry, undone) in &settled {
-        writeln!(text, "{}: {}", session(entry), told(undone))?;
-        for left in &undone.left {
-            writeln!(text, "    {left}")?;
-        }
-        for trouble in &undone.troubles {
-            writeln!(text, "    {trouble}")?;
-        }
+        describe(&session(entry), undone, text)?;
     }
     let listing = journals.look(knob_io)?;
     for entry in listing.entries.iter().filter(|entry| entry.alive) {
-        writeln!(text, "{} still runs, and restores its changes when it ends", session(entry))?;
+        if entry.lasts() {
+            writeln!(text, "{} has changed the machine. Fix: cox changes undo {}", session(entry), entry.name())?;
+        } else {
+            writeln!(text, "{} still runs, and restores its changes when it ends", session(entry))?;
+        }
     }
     let is_left = |(_, undone): &(Entry, Undone)| !undone.left.is_empty() || !undone.troubles.is_empty();
     Ok(problems(&listing, text)? || settled.iter().any(is_left))

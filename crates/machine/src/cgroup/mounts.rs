@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Cgroup, Version};
 use crate::error::Error;
+use crate::process::Membership;
 use crate::root::{Root, present, unescape_octal};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -50,6 +51,17 @@ impl Hierarchy {
             return None;
         }
         Some(self.cgroup_in(self.mount_point.components().chain(below.components()).collect()))
+    }
+
+    /// Returns the cgroup of a process with these memberships; `None` if it is in no cgroup of this hierarchy, or in one
+    /// outside the part that is mounted here.
+    #[must_use]
+    pub fn cgroup_of(&self, memberships: &[Membership]) -> Option<Cgroup> {
+        let is_it = |membership: &&Membership| match self.version {
+            Version::V1 => membership.controllers.iter().any(|name| self.controllers.contains(name)),
+            Version::V2 => membership.is_v2(),
+        };
+        self.cgroup_at(&memberships.iter().find(is_it)?.path)
     }
 
     /// Returns the cgroup that has this folder.
@@ -99,6 +111,14 @@ impl Hierarchies {
             (false, true) => Mode::V2,
             (true, true) => Mode::Hybrid,
         }
+    }
+
+    /// Returns the mounted hierarchy that a folder belongs to; `None` if it is not below a mount point. Version 1 is
+    /// mounted below a folder that may itself be a version-2 mount, so the deepest mount point counts.
+    #[must_use]
+    pub fn of_folder(&self, folder: &Path) -> Option<&Hierarchy> {
+        let inside = self.mounted.iter().filter(|hierarchy| folder.starts_with(&hierarchy.mount_point));
+        inside.max_by_key(|hierarchy| hierarchy.mount_point.components().count())
     }
 
     /// Returns the mounted hierarchies that have a controller, version 1 first. If version 1 uses the controller,
@@ -168,6 +188,26 @@ mod tests {
         assert_eq!(folder("/docker/abcd"), None);
         assert_eq!(folder("/docker/abc/../x"), None);
         assert_eq!(folder("/"), None);
+    }
+
+    #[test]
+    fn a_membership_and_a_folder_belong_to_their_hierarchy() {
+        let lines = [
+            "1 2 0:3 / /c rw - cgroup2 cgroup2 rw",
+            "1 2 0:3 / /c/cpuset rw - cgroup cgroup rw,cpuset",
+            "1 2 0:3 / /c/systemd rw - cgroup cgroup rw,name=systemd",
+        ];
+        let mounted = Hierarchies { mounted: lines.iter().filter_map(|line| parse_line(line)).collect() };
+        let at = |folder: &str| mounted.of_folder(Path::new(folder)).map(|found| found.mount_point.clone());
+        assert_eq!((at("/c/cpuset/a"), at("/c/x"), at("/d")), (Some("/c/cpuset".into()), Some("/c".into()), None));
+        let member = |controllers: &[&str], path: &str| Membership {
+            controllers: controllers.iter().map(|&name| name.to_owned()).collect(),
+            path: path.into(),
+        };
+        let of = [member(&["name=systemd"], "/s"), member(&["cpuset"], "/job"), member(&[], "/u")];
+        let folders: Vec<_> = mounted.mounted.iter().filter_map(|of_one| Some(of_one.cgroup_of(&of)?.folder)).collect();
+        assert_eq!(folders, ["/c/u", "/c/cpuset/job", "/c/systemd/s"].map(Path::new));
+        assert_eq!(mounted.mounted[1].cgroup_of(&of[..1]), None);
     }
 
     #[test]

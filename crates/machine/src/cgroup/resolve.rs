@@ -29,13 +29,7 @@ impl Hierarchies {
         if self.mounted.is_empty() {
             return refuse("no cgroup hierarchy is mounted".to_owned());
         }
-        // The deepest mount point wins: version 1 is mounted below a folder that may itself be a version-2 mount.
-        let inside = self
-            .mounted
-            .iter()
-            .filter(|hierarchy| path.starts_with(&hierarchy.mount_point))
-            .max_by_key(|hierarchy| hierarchy.mount_point.components().count());
-        if let Some(hierarchy) = inside
+        if let Some(hierarchy) = self.of_folder(path)
             && root.exists(path.join(MARK))
         {
             return Ok(hierarchy.cgroup_in(path.components().collect()));

@@ -13,6 +13,8 @@ pub struct Stat {
     /// State letter: R running or runnable, S sleeping, D uninterruptible, T stopped, t traced, Z zombie,
     /// X dead, I idle kernel thread.
     pub state: char,
+    /// The parent process; 0 if there is none in this PID namespace.
+    pub parent: u32,
     /// Number of page faults that needed no input.
     pub minor_faults: u64,
     /// Number of page faults that needed input from a device.
@@ -85,6 +87,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     let state = field(3)?.chars().next().ok_or("field 3 is missing")?;
     let mut number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
     let small = |at: usize, number: u64| u32::try_from(number).map_err(|_| not_a_number(at));
+    let parent = small(4, number(4)?)?;
     let (minor_faults, major_faults) = (number(10)?, number(12)?);
     let user_ns = ticks_to_ns(number(14)?, ticks_per_s);
     let system_ns = ticks_to_ns(number(15)?, ticks_per_s);
@@ -97,6 +100,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
         comm: String::from_utf8_lossy(name).into_owned(),
         comm_bytes,
         state,
+        parent,
         minor_faults,
         major_faults,
         user_ns,
@@ -126,7 +130,7 @@ mod tests {
     fn fields_are_taken_by_their_manual_page_number() {
         let stat = parse(format!("4711 (heat) {}\n", fields()).as_bytes(), 100).expect("well formed");
         assert_eq!((stat.comm.as_str(), stat.state), ("heat", 'S'));
-        assert_eq!((stat.minor_faults, stat.major_faults), (10, 12));
+        assert_eq!((stat.parent, stat.minor_faults, stat.major_faults), (77, 10, 12));
         assert_eq!((stat.user_ns, stat.system_ns, stat.children_ns), (140_000_000, 150_000_000, 330_000_000));
         assert_eq!((stat.threads, stat.start_boottime_ns, stat.processor), (20, 220_000_000, 39));
         assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
