@@ -48,8 +48,8 @@ const NEEDED: [(&str, &str); 5] = [
 ];
 /// Number of boots of a guest that QEMU crashes in a job.
 const TRIES: u32 = 2;
-/// Number of boots of a guest that QEMU crashes before the first job, which takes seconds. With QEMU 7.2, half of the boots of 6.12 end there: the return
-/// from an interrupt gets flags that no instruction has set.
+/// Number of boots of a guest that QEMU crashes before the first job, which takes seconds. With QEMU 7.2, most boots of Debian's 6.12.95+deb12 end there:
+/// the return from an interrupt gets flags that no instruction has set.
 const EARLY_TRIES: u32 = 10;
 /// Number of lines of a log that are shown.
 const TAIL: usize = 20;
