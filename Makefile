@@ -9,6 +9,8 @@
 #   make fuzz               feed damaged recordings to every reader, ten million of each kind: hours (TIMES=100000: minutes)
 #   make fuzz-guided        look for inputs that reach new code of each parser, with libFuzzer (SECONDS=60 for each; PARSERS='perf elf')
 #   make tsan               run the thread sanitizer on the task runtime and the preload library; needs rustup's rust-src
+#   make vm                 run cox on five Debian kernels in virtual machines, without and with nohz_full; needs no KVM
+#   make vm-all             the same with Debian's newest kernels, and both builds of each: hours; continues where it stopped
 #   make btf-newest         check that the BPF programs fit Debian's newest kernel, without loading them
 #   make check-aarch64      check that everything compiles for aarch64, where cox refuses to run
 #   make lint               check format, clippy, rustdoc, C warnings, crate dependencies; audit external dependencies
@@ -30,9 +32,12 @@ AARCH64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 BTF_PACKAGES := binutils lz4 xz-utils zstd
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; the experiments report what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libboost-context-dev libopenblas0-openmp pigz
+# The emulator, and what the guest's file system is made of and with.
+VM_PACKAGES := binutils busybox-static cpio qemu-system-x86
 # Tests that need one of these are skipped without it.
-# The last three: the source of libgomp's tests, and the tools that unpack and compile it.
-OPTIONAL_PACKAGES := chromium libmpich-dev libpython3.11 libomp-19-dev mpich gcc-12-source gfortran xz-utils
+# The last three of the first line: the source of libgomp's tests, and the tools that unpack and compile it. The second line: virtual machines.
+OPTIONAL_PACKAGES := chromium libmpich-dev libpython3.11 libomp-19-dev mpich gcc-12-source gfortran xz-utils \
+                     $(VM_PACKAGES)
 # Perfetto's own protobuf classes, an independent reader of our traces; installed from the Python package index into target/python.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
@@ -62,8 +67,8 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz fuzz-guided tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench \
-        install clean packages test-packages python-packages nextest btf-packages aarch64-packages bench-packages
+.PHONY: help demo test conformance suite vm vm-all vm-kernel soak fuzz fuzz-guided tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench \
+        install clean packages test-packages vm-packages python-packages nextest btf-packages aarch64-packages bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -190,7 +195,7 @@ runner=(--config "target.'cfg(all())'.runner = [$$words]")
 endef
 
 # A test that cannot run here writes a line to the file SKIPPED.
-test: test-packages python-packages nextest suite workloads
+test: test-packages python-packages nextest suite vm-kernel workloads
 	$(have_cargo)
 	$(MAKE) --no-print-directory -s -C workloads check
 	# With the tests, because crates that only tests use may enable features of others: without them, all would be compiled twice.
@@ -262,6 +267,27 @@ conformance: suite build
 	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
 	cargo build -q --locked -p xtask
 	"$${as_root[@]}" $(XTASK) conformance --suite $(SUITE) --repeat $(REPEAT) --resume $(FINISHED)
+
+# The kernel that the test of xtask boots. Without a network, the test is skipped.
+VM_KERNEL := 6.18
+
+vm-kernel: test-packages
+	$(have_cargo)
+	cargo build -q --locked -p xtask
+	COX_TEST_REQUIRE= $(XTASK) vm --fetch --kernel $(VM_KERNEL)
+
+vm-packages:
+	$(call install,$(BUILD_PACKAGES),,$(VM_PACKAGES))
+
+# Boots each kernel twice and compares what cox can do there with kernel/vm/expected.txt. Without QEMU or a network it says so, and succeeds.
+vm: vm-packages build
+	cargo build -q --locked -p xtask
+	$(XTASK) vm --keep-going
+
+# Finished boots are kept: an interrupted run continues where it stopped, and a run with another cox starts from the beginning.
+vm-all: vm-packages build
+	cargo build -q --locked -p xtask
+	$(XTASK) vm --all --keep-going --limit 600 --resume target/vm/finished.jsonl
 
 # Factor by which soak multiplies the rounds of these tests, compared with `make test`.
 TIMES ?= 100

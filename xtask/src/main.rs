@@ -13,7 +13,7 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, benchmarks, btf, circles, lines, rooms, sample, walk, words, workspace};
+use xtask::{arrows, benchmarks, btf, circles, lines, rooms, sample, vm, walk, words, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates depend on each other only as the plan in xtask/src/rooms.rs allows
@@ -32,6 +32,9 @@ usage: xtask walk [OPTIONS]
 
 usage: xtask btf [--newest]
   checks the CO-RE relocations of the BPF programs against the types of Debian's kernels; see --help
+
+usage: xtask vm [--all] [--kernel VERSION | --image PATH] [OPTIONS]
+  runs cox on Debian's kernels in virtual machines, and compares what works with kernel/vm/expected.txt; see --help
 
 usage: xtask benchmarks DIR
   builds NPB, LULESH, HPCG and miniFE from source archives in DIR, for cox-bench verdicts --programs DIR; see docs/bench.md
@@ -73,6 +76,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|verb| verb == "btf") {
         return told("btf", btf::run(&btf::Options::parse_from(&words)));
+    }
+    if words.first().is_some_and(|verb| verb == "vm") {
+        return told("vm", vm::run(&vm::options::Options::parse_from(&words)));
     }
     if words.first().is_some_and(|verb| verb == "sample") {
         return told("sample", sample::run(&sample::Options::parse_from(&words)));

@@ -42,6 +42,8 @@ pub enum Need {
     LibgompTests,
     /// Python 3, and Perfetto's classes for it (`make python-packages`).
     Python,
+    /// QEMU, what the guest's file system is made with, and a kernel for it (`make vm-kernel`).
+    Vm,
     /// A program from another Debian package.
     Programs,
     /// A file of this workspace that `make test` builds beforehand.
@@ -50,7 +52,7 @@ pub enum Need {
 
 impl Need {
     /// All needs.
-    pub const ALL: [Need; 16] = [
+    pub const ALL: [Need; 17] = [
         Need::Root,
         Need::Bpf,
         Need::Perf,
@@ -65,6 +67,7 @@ impl Need {
         Need::Libomp,
         Need::LibgompTests,
         Need::Python,
+        Need::Vm,
         Need::Programs,
         Need::Built,
     ];
@@ -87,6 +90,7 @@ impl Need {
             Need::Libomp => "libomp",
             Need::LibgompTests => "libgomp-tests",
             Need::Python => "python",
+            Need::Vm => "vm",
             Need::Programs => "programs",
             Need::Built => "built",
         }

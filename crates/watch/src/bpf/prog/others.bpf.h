@@ -64,7 +64,14 @@ COX_RARE int charge_other(u64 ran_ns)
 
 COX_INLINE bool is_in_pack(u32 cpu)
 {
-	return cpu < 64 * COX_PACK_WORDS && pack_cpus[cpu >> 6 & (COX_PACK_WORDS - 1)] >> (cpu & 63) & 1;
+	u32 word = cpu >> 6;
+
+	/*
+	 * Hides from clang that `word` is small, so that it keeps the mask. Clang keeps `cpu` on the stack, and the verifier of Linux 6.1 forgets the
+	 * limit of a 32-bit number that it reads from there: without the mask it rejects the access.
+	 */
+	barrier_var(word);
+	return cpu < 64 * COX_PACK_WORDS && pack_cpus[word & (COX_PACK_WORDS - 1)] >> (cpu & 63) & 1;
 }
 
 /* Called when a thread that is not packed leaves this CPU, comes to it, or both. The CPU is one of those that the packed threads share. */
