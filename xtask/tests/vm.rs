@@ -45,7 +45,7 @@ fn image(test: &str) -> Option<String> {
 #[test]
 fn cox_works_on_a_tickless_kernel() {
     let Some(image) = image("cox_works_on_a_tickless_kernel") else { return };
-    built::workload("mandelbrot");
+    assert!(Path::new(&built::workload("mandelbrot")).exists());
     let work = tempfile::tempdir_in(built::temporary()).unwrap();
     let output = vm(work.path(), &["--image", &image, "--boot-line", "nohz_full=1-3"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -59,7 +59,7 @@ fn cox_works_on_a_tickless_kernel() {
 #[test]
 fn a_guest_that_hangs_is_ended() {
     let Some(image) = image("a_guest_that_hangs_is_ended") else { return };
-    built::workload("mandelbrot");
+    assert!(Path::new(&built::workload("mandelbrot")).exists());
     let work = tempfile::tempdir_in(built::temporary()).unwrap();
     let output = vm(work.path(), &["--image", &image, "--boot-line", "", "--limit", "10"]);
     let said = text(&output);
