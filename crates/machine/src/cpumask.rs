@@ -90,4 +90,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn masks_are_read_back() {
+        for cpus in ["0", "1-3", "31-32", "0,63-64,100"] {
+            let cpus: CpuSet = cpus.parse().unwrap();
+            assert_eq!(CpuSet::from_mask(&cpus.to_mask()), Ok(cpus));
+        }
+        assert_eq!("0,32".parse::<CpuSet>().unwrap().to_mask(), "1,00000001");
+        assert_eq!(CpuSet::new().to_mask(), "0");
+    }
 }

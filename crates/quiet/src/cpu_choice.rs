@@ -101,8 +101,9 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
 
 /// Chooses `count` CPUs.
 ///
-/// CPUs whose tick can stop come first, if there are enough of them. Cores that no interrupt is bound to come first, and the core of the CPU that keeps the time comes last. Among equal ones, whole cores come before
-/// parts of cores, because a sibling that is not quiet shares the core's units; and high ones before low ones, on which people expect the system.
+/// If there are enough CPUs whose tick can stop, only these are chosen. Cores that no interrupt is bound to come first, and the core of the CPU that
+/// keeps the time comes last. Among equal ones, whole cores come before parts of cores, because a sibling that is not quiet shares the core's units;
+/// and high ones before low ones, on which people expect the system.
 ///
 /// # Errors
 /// The reason why so many cannot become quiet.

@@ -141,10 +141,8 @@ fn a_machine_that_is_quiet_needs_no_change_of_files() {
     let mut machine = machine;
     for step in plan(&facts, &chosen, Level::Full).steps {
         if let quiet::What::File(path, form) = step.what {
-            let text = match form.cpus(&step.wanted) {
-                _ if form != quiet::Form::Mask => step.wanted,
-                _ => form.of_cpus(&step.wanted.parse().unwrap()),
-            };
+            let cpus = || step.wanted.parse::<CpuSet>().unwrap();
+            let text = if form == quiet::Form::Mask { cpus().to_mask() } else { step.wanted };
             if machine.folder.path().join(path.strip_prefix("/").unwrap()).exists() {
                 machine = machine.with(path.to_str().unwrap(), &text);
             }

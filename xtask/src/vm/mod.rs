@@ -17,6 +17,7 @@ pub mod qemu;
 pub mod results;
 pub mod table;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -199,7 +200,7 @@ impl Matrix<'_> {
         kernel: &Kernel,
         boot_line: &str,
         name: &str,
-    ) -> Result<(std::collections::BTreeMap<String, facts::Fact>, Duration, bool)> {
+    ) -> Result<(BTreeMap<String, facts::Fact>, Duration, bool)> {
         let folder = self.work.join("boots").join(name.replace([' ', '/'], "_"));
         let boot = Boot {
             image: &kernel.image,

@@ -73,7 +73,8 @@ fn value(text: &str) -> &str {
 /// Returns the plan as JSON.
 pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
     let step = |step: &Step| {
-        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": Some(&step.now).filter(|now| *now != NOTHING), "wanted": step.wanted,
+        let now = Some(&step.now).filter(|now| *now != NOTHING);
+        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": now, "wanted": step.wanted,
                 "why": step.why, "price": step.price })
     };
     let steps: Vec<Value> = plan.steps.iter().map(step).collect();
