@@ -115,7 +115,12 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["arch", "broker", "interference", "machine", "session", "watch", "wire"], &[]),
         pure: false,
     },
-    Room { name: "quiet", floor: "engines", uses: these(&["machine"], &[]), pure: false },
+    Room {
+        name: "quiet",
+        floor: "engines",
+        uses: these(&["arch", "changes", "machine", "report", "session"], &[]),
+        pure: false,
+    },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },
     Room { name: "tasks", floor: "engines", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room {

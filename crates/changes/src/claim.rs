@@ -5,6 +5,8 @@ use std::fmt;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
 
+use crate::housekeeping::Base;
+use crate::knob::Knob;
 use crate::value::{Scheduling, Value};
 
 /// The values that a session may give a knob. When the session's changes are undone, a knob that has one of these
@@ -25,9 +27,15 @@ pub enum Claim {
     /// to restore the mask after it.
     Confined,
     /// The original CPUs without these. Sessions with disjoint CPUs share such a knob: its value lacks the CPUs of all of
-    /// them, and the last one restores the original. If no original CPU is left, the value is all other online CPUs. An
-    /// empty original stays empty, but an empty list ([`Knob::CpuList`](crate::Knob), a new cpuset) counts as all CPUs.
-    Without(CpuSet),
+    /// them, and the last one restores the original. If no original CPU is left, other CPUs replace them. An empty original
+    /// stays empty, but in an empty list ([`Knob::CpuList`](crate::Knob), a new cpuset) nobody has chosen yet: it gets the
+    /// replacing CPUs.
+    Without {
+        /// These CPUs.
+        cpus: CpuSet,
+        /// The CPUs that replace the original ones if none of them is left: those on which the system may run.
+        otherwise: CpuSet,
+    },
 }
 
 impl Claim {
@@ -40,8 +48,8 @@ impl Claim {
         match (self, value) {
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
             (Claim::Within(_), _) | (Claim::Confined, _) => false,
-            (Claim::Without(free), Value::Cpus(cpus)) => cpus.intersection(free).is_empty(),
-            (Claim::Without(_), _) => false,
+            (Claim::Without { cpus: free, .. }, Value::Cpus(cpus)) => cpus.intersection(free).is_empty(),
+            (Claim::Without { .. }, _) => false,
             (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now)) => mine.is_class_of(now),
             (Claim::Exactly(mine) | Claim::AtTimes(mine), value) => mine == value,
         }
@@ -59,7 +67,7 @@ impl Claim {
     /// Returns whether two sessions may have these claims on one knob at the same time. A confined mask is none that a
     /// session sets, so it agrees with all that another one sets.
     pub fn agrees_with(&self, other: &Claim) -> bool {
-        if let (Claim::Without(mine), Claim::Without(theirs)) = (self, other) {
+        if let (Claim::Without { cpus: mine, .. }, Claim::Without { cpus: theirs, .. }) = (self, other) {
             return mine.intersection(theirs).is_empty();
         }
         self == other || matches!(self, Claim::Confined) || matches!(other, Claim::Confined)
@@ -72,7 +80,7 @@ impl Claim {
         match (self, other) {
             (Claim::Confined, _) => true,
             // The CPUs that this session has kept free are given back at once.
-            (_, Claim::Confined | Claim::Without(_)) => false,
+            (_, Claim::Confined | Claim::Without { .. }) => false,
             _ => true,
         }
     }
@@ -86,7 +94,7 @@ impl Claim {
                 mine.intersection(possible).is_empty()
             }
             Claim::Confined => true,
-            Claim::Exactly(_) | Claim::AtTimes(_) | Claim::Without(_) => false,
+            Claim::Exactly(_) | Claim::AtTimes(_) | Claim::Without { .. } => false,
         }
     }
 
@@ -106,6 +114,14 @@ impl Claim {
         }
     }
 
+    /// Returns the CPUs that [`Claim::Without`] leaves of a knob's original ones, if no other session has such a claim on
+    /// it. `None` for other claims.
+    #[must_use]
+    pub fn kept(&self, knob: &Knob, original: &CpuSet) -> Option<CpuSet> {
+        let Claim::Without { cpus, otherwise } = self else { return None };
+        Some(Base::of(knob, original, otherwise).without([cpus]))
+    }
+
     /// Returns the value that the session sets first: as soon as it takes (journals) the knob, or, with
     /// [`Claim::AtTimes`], later. `None` with [`Claim::Confined`], because the session sets no value, and with
     /// [`Claim::Without`], whose value depends on other sessions.
@@ -113,7 +129,7 @@ impl Claim {
         match self {
             Claim::Exactly(value) | Claim::AtTimes(value) => Some(value.clone()),
             Claim::Within(pack) => Some(Value::Cpus(pack.clone())),
-            Claim::Confined | Claim::Without(_) => None,
+            Claim::Confined | Claim::Without { .. } => None,
         }
     }
 }
@@ -124,7 +140,7 @@ impl fmt::Display for Claim {
             Claim::Exactly(value) => write!(f, "{value}"),
             Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
             Claim::AtTimes(value) => write!(f, "{value} or the original value"),
-            Claim::Without(cpus) => write!(f, "its CPUs without CPUs {cpus}"),
+            Claim::Without { cpus, .. } => write!(f, "its CPUs without CPUs {cpus}"),
             Claim::Confined => f.write_str("what the kernel makes of it"),
         }
     }

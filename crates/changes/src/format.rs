@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::Claim;
+use crate::error::Error;
 use crate::files::Name;
 use crate::knob::Knob;
+use crate::knob_io::KnobIo;
+use crate::ownership::is_ours;
 use crate::value::Value;
 
 /// The format that this version writes. Earlier formats are read; journals in later formats are reported and left
@@ -40,6 +43,19 @@ pub struct Change {
     pub original: Value,
     /// The values that the session may set.
     pub claim: Claim,
+}
+
+impl Change {
+    /// Returns the knob's present value, and whether it is one that the session has set. A [`Claim::Confined`] knob has a
+    /// value of the kernel's, which is never the session's.
+    ///
+    /// # Errors
+    /// [`Error::Gone`](crate::Error::Gone), or the kernel's error.
+    pub fn state(&self, knob_io: &dyn KnobIo) -> Result<(Value, bool), Error> {
+        let now = knob_io.read(&self.knob)?;
+        let is_ours = is_ours(knob_io, &self.knob, &self.claim, &now);
+        Ok((now, is_ours))
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -31,6 +31,18 @@ pub struct Guardian {
 }
 
 impl Guardian {
+    /// Starts the guardian of the journal at this path: a second process of this program, `cox changes guard JOURNAL`,
+    /// which must call [`guard`]. It does not inherit the environment variables `unset`, which are for one process only.
+    ///
+    /// # Errors
+    /// As [`Guardian::post`].
+    pub fn of_this_program(journal: &Path, unset: &[&str]) -> Result<Guardian, Error> {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["changes", "guard"]).arg(journal);
+        unset.iter().for_each(|variable| _ = command.env_remove(variable));
+        Guardian::post(command).map_err(|source| Error::Journal { path: journal.to_owned(), source })
+    }
+
     /// Starts `command`, which must call [`guard`], and waits until the guardian is ready.
     ///
     /// # Errors

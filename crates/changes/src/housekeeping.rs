@@ -8,23 +8,23 @@ use crate::knob::Knob;
 /// A knob's CPUs before any session changed it, and those that replace them where none is left.
 pub(crate) struct Base<'b> {
     pub(crate) original: &'b CpuSet,
-    pub(crate) online: &'b CpuSet,
+    pub(crate) otherwise: &'b CpuSet,
     /// Whether an empty set means that the CPUs are not chosen yet, as in a new cpuset, and not that there are none, as
     /// in `rps_cpus`.
     pub(crate) is_open: bool,
 }
 
 impl<'b> Base<'b> {
-    pub(crate) fn of(knob: &Knob, original: &'b CpuSet, online: &'b CpuSet) -> Base<'b> {
-        Base { original, online, is_open: matches!(knob, Knob::CpuList(_)) }
+    pub(crate) fn of(knob: &Knob, original: &'b CpuSet, otherwise: &'b CpuSet) -> Base<'b> {
+        Base { original, otherwise, is_open: matches!(knob, Knob::CpuList(_)) }
     }
 
-    /// Returns the original without the CPUs of `claims`. If that leaves nothing, returns the online CPUs without them.
+    /// Returns the original without the CPUs of `claims`. If that leaves nothing, returns the replacing CPUs without them.
     pub(crate) fn without<'c>(&self, claims: impl IntoIterator<Item = &'c CpuSet>) -> CpuSet {
         let free = claims.into_iter().fold(CpuSet::new(), |free, cpus| free.union(cpus));
         let rest = self.original.difference(&free);
         let is_chosen = !self.original.is_empty() || self.is_open;
-        if rest.is_empty() && is_chosen { self.online.difference(&free) } else { rest }
+        if rest.is_empty() && is_chosen { self.otherwise.difference(&free) } else { rest }
     }
 
     /// Returns whether sessions with `claims` have set the value `now`: it lacks the CPUs of some of them, and nothing
@@ -38,7 +38,7 @@ impl<'b> Base<'b> {
 /// Returns the CPUs that a claim keeps free; `None` for other claims.
 pub(crate) fn kept_free(claim: &Claim) -> Option<&CpuSet> {
     match claim {
-        Claim::Without(cpus) => Some(cpus),
+        Claim::Without { cpus, .. } => Some(cpus),
         _ => None,
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn what_is_left_is_never_empty_unless_it_was() {
         let (online, some, none) = (cpus("0-7"), cpus("2-4"), cpus(""));
-        let base = |original, is_open| Base { original, online: &online, is_open };
+        let base = |original, is_open| Base { original, otherwise: &online, is_open };
         assert_eq!(base(&some, false).without([&cpus("3"), &cpus("7")]), cpus("2,4"));
         assert_eq!(base(&some, false).without([&cpus("2-4")]), cpus("0-1,5-7"));
         assert_eq!(base(&none, false).without([&cpus("2-4")]), cpus(""));
@@ -70,7 +70,7 @@ mod tests {
             let set = |bits: u32| -> CpuSet { (0..8).filter(|cpu| bits & (1 << cpu) != 0).collect() };
             let (original, online) = (set(original), set(255));
             let (one, two) = (set(one), set(two & !one));
-            let base = Base { original: &original, online: &online, is_open: false };
+            let base = Base { original: &original, otherwise: &online, is_open: false };
             let claims = [&one, &two];
             let of_some: Vec<&CpuSet> = (0..2).filter(|at| which & (1 << at) != 0).map(|at| claims[at as usize]).collect();
             let now = base.without(of_some);

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::knob_io::Form;
+use crate::value::Value;
+
 /// A thread. Its start time distinguishes it from a later thread with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Thread {
@@ -46,14 +49,33 @@ pub enum Knob {
         /// The hierarchy, by its mount point.
         hierarchy: PathBuf,
     },
+    /// Whether a controller of a version-2 hierarchy is on for the cgroups below one: a word of its
+    /// `cgroup.subtree_control`. If it is off, their files of that controller do not exist.
+    Controller {
+        /// The cgroup, by its folder.
+        cgroup: PathBuf,
+        /// The controller: `cpuset`.
+        name: String,
+    },
+    /// Whether a process runs or is stopped: SIGCONT and SIGSTOP to its first thread. For a service that would set other
+    /// knobs back, without its manager.
+    Running(Thread),
 }
+
+/// The value of [`Knob::Running`] of a process that is not stopped.
+pub const RUNNING: &str = "running";
+/// The value of [`Knob::Running`] of a stopped process.
+pub const STOPPED: &str = "stopped";
 
 impl Knob {
     /// Returns the thread whose knob this is; `None` for other knobs.
     #[must_use]
     pub fn thread(&self) -> Option<Thread> {
         match self {
-            Knob::Affinity(thread) | Knob::Scheduling(thread) | Knob::Membership { thread, .. } => Some(*thread),
+            Knob::Affinity(thread)
+            | Knob::Scheduling(thread)
+            | Knob::Membership { thread, .. }
+            | Knob::Running(thread) => Some(*thread),
             _ => None,
         }
     }
@@ -67,6 +89,13 @@ impl Knob {
             Knob::Membership { hierarchy, .. } => Some(Knob::Membership { thread, hierarchy: hierarchy.clone() }),
             _ => None,
         }
+    }
+
+    /// Returns the value that the text of this knob's file stands for; the text itself for knobs that are not files.
+    #[must_use]
+    pub fn value(&self, text: &str) -> Value {
+        let text = text.trim_end_matches('\n');
+        Form::of(self).map_or_else(|| Value::Text(text.to_owned()), |form| form.parse(text))
     }
 
     /// Returns the file of a knob that is one file; `None` for other knobs.
@@ -93,6 +122,8 @@ impl fmt::Display for Knob {
             Knob::Membership { thread, hierarchy } => {
                 write!(f, "cgroup of thread {} in {}", thread.tid, hierarchy.display())
             }
+            Knob::Controller { cgroup, name } => write!(f, "controller {name} below {}", cgroup.display()),
+            Knob::Running(thread) => write!(f, "execution of process {}", thread.tid),
         }
     }
 }

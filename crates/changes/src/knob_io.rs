@@ -17,6 +17,7 @@ mod kernel_file;
 mod live;
 mod way_back;
 
+pub(crate) use kernel_file::Form;
 pub use live::LiveKnobIo;
 
 /// Reads and writes knobs: on the real machine, or on a simulated one in tests.
@@ -60,12 +61,6 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
-
-    /// Returns the CPUs that are online.
-    ///
-    /// # Errors
-    /// Fails if the machine's files cannot be read.
-    fn online_cpus(&self) -> Result<CpuSet, Error>;
 
     /// Returns the kernel's random id of this boot.
     ///

@@ -7,7 +7,7 @@
 //! what the kernel itself had set is lost.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,12 @@ use machine::cgroup::{Hierarchies, Hierarchy, Version};
 use machine::{CpuSet, Root};
 
 use crate::error::Error;
-use crate::knob::{Knob, Thread};
+use crate::knob::{Knob, RUNNING, STOPPED, Thread};
 use crate::knob_io::{KnobIo, LiveKnobIo, Writer};
 use crate::value::{Scheduling, Value};
+
+/// Files that cgroups below one have if its controller cpuset is on, with their first values.
+const OF_CPUSET: [(&str, &str); 2] = [("cpuset.cpus", "\n"), ("cpuset.cpus.partition", "member\n")];
 
 /// A thread of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct Recorder {
     threads: RefCell<BTreeMap<u32, RecordedThread>>,
     log: RefCell<Vec<Access>>,
     answers: RefCell<BTreeMap<PathBuf, String>>,
+    /// First threads of stopped processes.
+    stopped: RefCell<BTreeSet<u32>>,
     refusal: Cell<Option<(usize, Refusal)>>,
     /// Whether all accesses from the refused one on are refused: the process was killed there.
     is_stopped: Cell<bool>,
@@ -83,6 +88,7 @@ impl Recorder {
             threads: RefCell::default(),
             log: RefCell::default(),
             answers: RefCell::default(),
+            stopped: RefCell::default(),
             refusal: Cell::default(),
             is_stopped: Cell::default(),
         })
@@ -221,6 +227,26 @@ impl Recorder {
         fs::remove_dir_all(path)
     }
 
+    /// Turns a controller on or off for the cgroups below one: their files come and go.
+    fn turn(&self, cgroup: &Path, name: &str, on: bool) -> io::Result<()> {
+        let path = self.root.path(cgroup.join("cgroup.subtree_control"));
+        let text = fs::read_to_string(&path)?;
+        let mut words: Vec<&str> = text.split_ascii_whitespace().filter(|word| *word != name).collect();
+        words.extend(on.then_some(name));
+        fs::write(path, words.join(" ") + "\n")?;
+        for folder in fs::read_dir(self.root.path(cgroup))?.flatten().filter(|entry| entry.path().is_dir()) {
+            for (file, text) in OF_CPUSET {
+                let path = folder.path().join(file);
+                if !on {
+                    fs::remove_file(path)?;
+                } else if !path.exists() {
+                    fs::write(path, text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Moves a thread to a cgroup of a hierarchy.
     fn put(&self, thread: Thread, hierarchy: &Path, folder: &Path) -> io::Result<()> {
         if !self.root.path(folder).is_dir() {
@@ -249,6 +275,11 @@ impl KnobIo for Recorder {
                 let cgroup = self.thread(*thread, knob)?.cgroups.get(hierarchy).cloned();
                 cgroup.map(Value::Cgroup).ok_or_else(|| Error::of(knob, io::Error::other("it is in no cgroup")))
             }
+            Knob::Running(thread) => {
+                self.thread(*thread, knob)?;
+                let is_stopped = self.stopped.borrow().contains(&thread.tid);
+                Ok(Value::Text(if is_stopped { STOPPED } else { RUNNING }.to_owned()))
+            }
             knob => self.files.read(knob),
         }
     }
@@ -275,6 +306,13 @@ impl KnobIo for Recorder {
                     return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
                 }
                 self.put(*thread, hierarchy, folder).map_err(failed)
+            }
+            (Knob::Controller { cgroup, name }, Value::Present(on)) => self.turn(cgroup, name, *on).map_err(failed),
+            (Knob::Running(thread), Value::Text(word)) => {
+                self.thread(*thread, knob)?;
+                let mut stopped = self.stopped.borrow_mut();
+                _ = if word == STOPPED { stopped.insert(thread.tid) } else { stopped.remove(&thread.tid) };
+                Ok(())
             }
             (Knob::Directory(folder), Value::Present(present)) => self.make(folder, *present).map_err(failed),
             _ => {
@@ -305,10 +343,6 @@ impl KnobIo for Recorder {
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
         let found = self.thread(thread, &Knob::Affinity(thread))?;
         Ok(found.cgroups.values().next().map_or(found.mask, |folder| self.cpuset(folder)))
-    }
-
-    fn online_cpus(&self) -> Result<CpuSet, Error> {
-        self.files.online_cpus()
     }
 
     fn boot_id(&self) -> Result<String, Error> {

@@ -52,8 +52,8 @@ pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<Ch
     Ok(merged)
 }
 
-/// Divides requests into batches, in the same order. A file of a cgroup is in a later batch than the cgroup itself,
-/// because the file exists only once the cgroup has been made.
+/// Divides requests into batches, in the same order. A file of a cgroup is in a later batch than the cgroup itself or a
+/// controller above it, because the file exists only once these have been made.
 pub(crate) fn batches(requests: Vec<ChangeRequest>) -> Vec<Vec<ChangeRequest>> {
     let mut batches: Vec<Vec<ChangeRequest>> = Vec::new();
     let mut cgroups: Vec<PathBuf> = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn batches(requests: Vec<ChangeRequest>) -> Vec<Vec<ChangeRequest>> {
             batches.push(Vec::new());
             cgroups.clear();
         }
-        if let Knob::Directory(path) = &request.knob {
+        if let Knob::Directory(path) | Knob::Controller { cgroup: path, .. } = &request.knob {
             cgroups.push(path.clone());
         }
         if let Some(batch) = batches.last_mut() {

@@ -137,7 +137,7 @@ impl<'h> Session<'h> {
 
     /// Takes knobs: journals each knob's original value, and sets the knob to the first value of its claim, in the order
     /// of the requests. With [`Claim::AtTimes`] and [`Claim::Confined`], nothing is set yet. Threads that have ended are
-    /// skipped. Threads that the kernel does not let change their cgroup are counted ([`Session::unmoved`]). A knob that
+    /// skipped. Threads and interrupts that the kernel does not let be moved are listed ([`Session::unmoved`]). A knob that
     /// has the value already is journaled, but not written. All changes are journaled with one fsync; files of a cgroup
     /// that this call makes are journaled once it exists, because only then they have an original value.
     ///
@@ -167,15 +167,15 @@ impl<'h> Session<'h> {
             if matches!(change.claim, Claim::AtTimes(_)) {
                 continue;
             }
-            let shared = self.without(others, &change)?;
+            let shared = Session::without(others, &change);
             let Some(wanted) = change.claim.first().or(shared) else { continue };
             // What is read back must be this value, and not any that the claim covers.
             let change = match change.claim {
-                Claim::Without(_) => Change { claim: Claim::Exactly(wanted.clone()), ..change },
+                Claim::Without { .. } => Change { claim: Claim::Exactly(wanted.clone()), ..change },
                 _ => change,
             };
             match unless_ended(self.write(&change, &wanted)) {
-                Err(Error::Unmovable { knob, .. }) if knob.thread().is_some() => self.unmoved.push(*knob),
+                Err(Error::Unmovable { knob, .. }) => self.unmoved.push(*knob),
                 done => _ = done?,
             }
         }
@@ -183,12 +183,14 @@ impl<'h> Session<'h> {
     }
 
     /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
-    fn without(&self, others: &Others, change: &Change) -> Result<Option<Value>, Error> {
-        let (Claim::Without(mine), Value::Cpus(original)) = (&change.claim, &change.original) else { return Ok(None) };
-        let online = self.knob_io.online_cpus()?;
+    fn without(others: &Others, change: &Change) -> Option<Value> {
+        let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original)
+        else {
+            return None;
+        };
         let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
-        let base = Base::of(&change.knob, original, &online);
-        Ok(Some(Value::Cpus(base.without(of_others.chain([mine])))))
+        let base = Base::of(&change.knob, original, otherwise);
+        Some(Value::Cpus(base.without(of_others.chain([mine]))))
     }
 
     /// Returns whether the session has not taken the requested knob yet. A mask that was only confined so far may be
@@ -198,8 +200,8 @@ impl<'h> Session<'h> {
         self.taken.get(&request.knob).is_none_or(|at| is_confined(at) && request.claim != Claim::Confined)
     }
 
-    /// Returns the threads that the session should have moved to another cgroup, and that the kernel does not let
-    /// move: threads of the kernel that belong to a CPU.
+    /// Returns the memberships and interrupts that the kernel did not let the session change: threads of the kernel that
+    /// belong to a CPU, and managed interrupts.
     #[must_use]
     pub fn unmoved(&self) -> &[Knob] {
         &self.unmoved

@@ -56,13 +56,11 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 /// the knob is restored then still lacks the CPUs of the `others` that have such a claim. Returns other changes as they
 /// are.
 fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
-    let (Claim::Without(mine), Value::Cpus(original)) = (&change.claim, &change.original) else {
+    let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original) else {
         return change.clone();
     };
     let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| kept_free(claim)).collect();
-    // If the online CPUs are unknown, the value counts as set by somebody else unless it has original CPUs.
-    let online = knob_io.online_cpus().unwrap_or_default();
-    let base = Base::of(&change.knob, original, &online);
+    let base = Base::of(&change.knob, original, otherwise);
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {
         Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::format::Change;
-use crate::knob::Knob;
+use crate::knob::{Knob, RUNNING};
 use crate::value::Value;
 
 /// The result of undoing a session's changes.
@@ -78,6 +78,11 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
             Some(format!("echo '{cpus}' > /proc/irq/N/smp_affinity_list, N as in: grep '{name}' /proc/interrupts"))
         }
         (Knob::CpuMask(path), Value::Cpus(cpus)) => Some(format!("echo {} > {}", cpus.to_mask(), path.display())),
+        (Knob::Controller { cgroup, name }, Value::Present(on)) => {
+            let sign = if *on { '+' } else { '-' };
+            Some(format!("echo {sign}{name} > {}/cgroup.subtree_control", cgroup.display()))
+        }
+        (Knob::Running(thread), Value::Text(word)) if word == RUNNING => Some(format!("kill -CONT {}", thread.tid)),
         (Knob::Directory(path), Value::Present(false)) => Some(format!("rmdir {}", path.display())),
         (Knob::Membership { thread, .. }, Value::Cgroup(folder)) => {
             Some(format!("echo {} > {}/cgroup.procs", thread.tid, folder.display()))

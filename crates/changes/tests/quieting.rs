@@ -376,7 +376,7 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
 }
 
 fn without(knob: Knob, list: &str) -> ChangeRequest {
-    ChangeRequest { claim: Claim::Without(cpus(list)), ..exactly(knob, text("")) }
+    ChangeRequest { claim: Claim::Without { cpus: cpus(list), otherwise: cpus("0-3") }, ..exactly(knob, text("")) }
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub use compare::Compare;
 pub use cpus::Cpus;
 pub use forecast::Forecast;
 pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
-pub use quiet::{Quiet, QuietPlan};
+pub use quiet::{Quiet, QuietCpus, QuietPlan, QuietVerb};
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 use times::{duration, period};
@@ -73,8 +73,7 @@ pub enum Verb {
     Advise(Advise),
     /// Measure what a thread that computes loses on each CPU, and to what
     Noise(Noise),
-    /// Give a program CPUs on which nothing else runs: what that takes here
-    #[command(subcommand)]
+    /// Run a program on CPUs on which nothing else runs, and restore everything at its end
     Quiet(Quiet),
     /// Run many copies of a program in one address space
     Ulp(Ulp),
@@ -132,6 +131,8 @@ pub enum SchemaOf {
     NoiseForecast,
     /// `cox ulp --json`
     Ulp,
+    /// `cox quiet --json`
+    Quiet,
 }
 
 /// Run a program and report what the OS scheduler cost it.
@@ -193,6 +194,12 @@ pub struct Run {
     /// Also pack the program on these CPUs (0-3,8), as `cox pack --cpus` does; not with --cgroup
     #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
+    /// Also keep these CPUs (2-15) quiet for the program, as `cox quiet --cpus` does
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
+    pub quiet_cpus: Option<CpuSet>,
+    /// With --quiet-cpus: how much to change, see `cox quiet --help`
+    #[arg(long, value_name = "LEVEL", default_value = "full", hide_default_value = true, requires = "quiet_cpus")]
+    pub quiet_level: ::quiet::Level,
     /// Run OpenMP tasks in cox's runtime: when a thread blocks, a standby thread uses its CPU. HOW cox learns of blocked threads: auto, bpf, perf or
     /// standby-idle (both without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",

@@ -10,6 +10,7 @@ use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
 use pack::policy::controller::Settings;
 use pack::policy::mode::Periods;
+use quiet::{Extent, Quieting};
 use session::Engines;
 use watch::Sight;
 use watch::bpf::{self, Expectation, Snapshots};
@@ -27,6 +28,11 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
+    // It attaches last: no engine begins to work while threads are moved.
+    let quieting = options
+        .quiet_cpus
+        .clone()
+        .map(|cpus| Quieting::new(quiet::Wanted::Named(cpus), Extent { level: options.quiet_level, isolated: false }));
     // Single interruptions are for pictures over time.
     let is_drawn = options.traces.are_wanted();
     let of_program = || if is_drawn { OfProgram::new(children).with_list() } else { OfProgram::new(children) };
@@ -38,6 +44,7 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         .and((options.noise && !options.no_preload).then(|| OfPhases::new(children)))
         .and(packing)
         .and(overlapping)
+        .and(quieting)
 }
 
 /// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks. They are then loaded together, so that each context switch

@@ -8,9 +8,11 @@
 //! errors of the memory). Not in the list, because they keep nothing away: masks of single workqueues (the kernel applies the mask of all to each),
 //! `xps_cpus` (chooses the queue by which a CPU sends, not the CPU that is interrupted).
 
+use std::path::PathBuf;
+
+use changes::Knob;
 use machine::CpuSet;
 
-use crate::form::Form;
 use crate::level::Level;
 
 /// A row of the checklist.
@@ -20,8 +22,8 @@ pub struct Row {
     pub level: Level,
     /// The file. A folder `*` stands for all folders; `{cpu}` stands for the number of each quiet CPU.
     pub path: &'static str,
-    /// The form of the file's value.
-    pub form: Form,
+    /// Makes the knob of a file; its kind is the form of the file's value.
+    pub knob: fn(PathBuf) -> Knob,
     /// The value that it needs.
     pub wants: Wants,
     /// What the change keeps away from the quiet CPUs.
@@ -56,7 +58,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Irq,
         path: "/proc/irq/default_smp_affinity",
-        form: Form::Mask,
+        knob: Knob::CpuMask,
         wants: Wants::Housekeeping,
         why: "interrupts that drivers add later",
         price: "",
@@ -64,7 +66,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Work,
         path: "/sys/devices/virtual/workqueue/cpumask",
-        form: Form::Mask,
+        knob: Knob::CpuMask,
         wants: Wants::Housekeeping,
         why: "work items that may run anywhere",
         price: "",
@@ -72,7 +74,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/vm/stat_interval",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::AtLeast(120),
         why: "vmstat_update, each second on each CPU",
         price: "counters of /proc/vmstat are older",
@@ -80,7 +82,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/kernel/watchdog_cpumask",
-        form: Form::List,
+        knob: Knob::CpuList,
         wants: Wants::Housekeeping,
         why: "the watchdog's timer, every 4 s",
         price: "lockups of quiet CPUs are not detected",
@@ -88,7 +90,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/kernel/nmi_watchdog",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "the watchdog's non-maskable interrupts",
         price: "hard lockups are not detected",
@@ -96,7 +98,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/kernel/rcu_normal",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("1"),
         why: "interrupts of expedited RCU grace periods",
         price: "changes of networks, cgroups and BPF take longer on the whole machine",
@@ -104,7 +106,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::AtLeast(600_000),
         why: "TLB flushes when khugepaged makes huge pages",
         price: "memory becomes huge pages later, also after madvise(2)",
@@ -112,7 +114,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/kernel/mm/ksm/run",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "page faults and TLB flushes of same-page merging",
         price: "no more pages are merged",
@@ -120,7 +122,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/module/damon_reclaim/parameters/enabled",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("N"),
         why: "page faults after proactive reclaim",
         price: "",
@@ -128,7 +130,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/module/damon_lru_sort/parameters/enabled",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("N"),
         why: "scans of the program's pages",
         price: "",
@@ -136,7 +138,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/kernel/numa_balancing",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "page faults by which the kernel learns where memory is used",
         price: "memory no longer follows threads to other nodes",
@@ -144,7 +146,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/vm/compaction_proactiveness",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "TLB flushes of proactive compaction",
         price: "putting it back starts a compaction",
@@ -152,7 +154,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/kernel/timer_migration",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "timers of idle CPUs, which busy ones take over",
         price: "idle housekeeping CPUs wake up for their own timers",
@@ -160,7 +162,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/devices/system/machinecheck/machinecheck0/check_interval",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("0"),
         why: "the search for corrected errors, every 5 minutes",
         price: "corrected errors without an interrupt of their own are not found",
@@ -168,7 +170,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/proc/sys/net/core/rps_default_mask",
-        form: Form::Mask,
+        knob: Knob::CpuMask,
         wants: Wants::Housekeeping,
         why: "packets of network devices that are added later",
         price: "",
@@ -176,7 +178,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/class/net/*/queues/*/rps_cpus",
-        form: Form::Mask,
+        knob: Knob::CpuMask,
         wants: Wants::Housekeeping,
         why: "packets that other CPUs received",
         price: "",
@@ -184,7 +186,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("n/a"),
         why: "slow exits from deep sleep states",
         price: "the CPU uses more power while it is idle",
@@ -192,7 +194,7 @@ pub const ROWS: &[Row] = &[
     Row {
         level: Level::Full,
         path: "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
-        form: Form::Text,
+        knob: Knob::File,
         wants: Wants::Exactly("performance"),
         why: "changes of the clock frequency",
         price: "the CPU uses more power",
@@ -212,7 +214,7 @@ mod tests {
                 "{}",
                 row.path
             );
-            let of_cpus = matches!(row.form, Form::Mask | Form::List);
+            let of_cpus = matches!((row.knob)(row.path.into()), Knob::CpuMask(_) | Knob::CpuList(_));
             assert_eq!(of_cpus, row.wants == Wants::Housekeeping, "{}", row.path);
         }
     }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use changes::Claim;
 use machine::CpuSet;
 
 use crate::facts::{Facts, Interrupt, Movable};
@@ -14,8 +15,19 @@ pub struct Chosen {
     pub cpus: CpuSet,
     /// The other online CPUs.
     pub housekeeping: CpuSet,
+    /// The CPUs on which the system may run if no session keeps any quiet: the online ones that were not isolated at boot, and
+    /// are in no partition of another cgroup.
+    pub system: CpuSet,
     /// What stays on the quiet CPUs because of this choice, one sentence each.
     pub prices: Vec<String>,
+}
+
+impl Chosen {
+    /// Returns the claim of a setting that must do without the quiet CPUs.
+    #[must_use]
+    pub fn claim(&self) -> Claim {
+        Claim::Without { cpus: self.cpus.clone(), otherwise: self.system.clone() }
+    }
 }
 
 /// Why CPUs cannot become quiet.
@@ -37,6 +49,8 @@ pub enum Refusal {
     Isolated(CpuSet),
     /// These CPUs are in the partition of another cgroup.
     InPartition(CpuSet, String),
+    /// Another session of cox keeps these CPUs quiet, in this cpuset.
+    Quieted(CpuSet, String),
 }
 
 impl fmt::Display for Refusal {
@@ -57,6 +71,9 @@ impl fmt::Display for Refusal {
                 write!(f, "CPUs {cpus} are isolated since boot (isolcpus=). Fix: start the program there with taskset")
             }
             Refusal::InPartition(cpus, owner) => write!(f, "CPUs {cpus} are in the partition of {owner}"),
+            Refusal::Quieted(cpus, owner) => {
+                write!(f, "another session keeps CPUs {cpus} quiet, in {owner}. Fix: see cox quiet status")
+            }
         }
     }
 }
@@ -92,11 +109,18 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
             return Err(Refusal::InPartition(common, owner.display().to_string()));
         }
     }
+    for (owner, its) in &facts.quieted {
+        let common = cpus.intersection(its);
+        if !common.is_empty() {
+            return Err(Refusal::Quieted(common, owner.display().to_string()));
+        }
+    }
     let housekeeping = online.difference(cpus).difference(&taken(facts));
     if housekeeping.is_empty() {
         return Err(Refusal::NoHousekeeping(online.len()));
     }
-    Ok(Chosen { prices: prices(facts, cpus, &housekeeping), cpus: cpus.clone(), housekeeping })
+    let system = online.difference(&foreign(facts));
+    Ok(Chosen { prices: prices(facts, cpus, &housekeeping), cpus: cpus.clone(), housekeeping, system })
 }
 
 /// Chooses `count` CPUs.
@@ -154,6 +178,11 @@ pub fn choose(facts: &Facts, count: usize) -> Result<Chosen, Refusal> {
 
 /// Returns the CPUs that neither the system nor cox can have.
 fn taken(facts: &Facts) -> CpuSet {
+    facts.quieted.values().fold(foreign(facts), |all, its| all.union(its))
+}
+
+/// Returns the CPUs that do not belong to the system, and not to another session either.
+fn foreign(facts: &Facts) -> CpuSet {
     facts.partitions.values().fold(facts.isolated.clone(), |all, its| all.union(its))
 }
 

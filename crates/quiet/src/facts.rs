@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use changes::Thread;
 use machine::CpuSet;
 use machine::topology::Topology;
 
@@ -19,14 +20,16 @@ pub struct Facts {
     pub nohz_full: Option<CpuSet>,
     /// CPUs in partitions of other cgroups, by the cgroup's folder.
     pub partitions: BTreeMap<PathBuf, CpuSet>,
+    /// CPUs that other sessions keep quiet, by the folder of their cpuset.
+    pub quieted: BTreeMap<PathBuf, CpuSet>,
     /// Device interrupts, in the order of their numbers.
     pub interrupts: Vec<Interrupt>,
     /// Files of the checklist that exist, with their values.
     pub files: BTreeMap<PathBuf, String>,
     /// Where cpusets can be made.
     pub cpusets: Cpusets,
-    /// Process id of irqbalance, which moves interrupts back.
-    pub irqbalance: Option<u32>,
+    /// Process of irqbalance, which moves interrupts back.
+    pub irqbalance: Option<Thread>,
 }
 
 impl Facts {

@@ -1,4 +1,4 @@
-//! Which CPUs the system leaves alone, and which settings of the machine that takes.
+//! CPUs that the system leaves alone: which settings of the machine that takes, applied and restored.
 //!
 //! Terms:
 //!
@@ -7,23 +7,35 @@
 //! - **level**: how much is changed ([`Level`]). Each level contains the ones before it.
 //! - **step**: one setting with its present value, the value that it needs, and the reason.
 //!
-//! Data goes one way: [`Facts::read`] reads the machine; [`choose`] or [`check`] decides which CPUs become quiet; [`plan`] compares the
-//! [`checklist`] with the facts and returns the steps. Only the first one does I/O, and none of them changes anything.
+//! Data goes one way: [`Facts::read`] reads the machine; [`choose`] or [`check`] decides which CPUs become quiet; [`plan`]
+//! compares the [`checklist`] with the facts and returns the steps; [`Applied`] makes them, as requests to a session of
+//! `changes`, which restores everything. [`Quieting`] does all of it as an engine of a session. [`Census`] counts what came to
+//! the quiet CPUs nevertheless.
 
 #![forbid(unsafe_code)]
 
+mod applied;
+mod census;
 pub mod checklist;
 mod cpu_choice;
+mod cpusets;
+mod engine;
 mod facts;
-mod form;
 mod level;
 mod plan;
 mod reading;
 mod reboot;
+mod requests;
+mod tasks;
 
+pub use applied::Applied;
+pub use census::Census;
 pub use cpu_choice::{Chosen, Refusal, check, choose};
+pub use cpusets::OwnCpusets;
+pub use engine::{Quieting, Wanted};
 pub use facts::{Cpusets, Facts, Interrupt, Movable};
-pub use form::Form;
 pub use level::Level;
-pub use plan::{NOTHING, Obstacle, Plan, Step, What, plan};
+pub use plan::{Extent, NOTHING, Obstacle, Plan, Step, What, plan};
 pub use reboot::{Reboot, reboot};
+pub use requests::{ENGINE, quiet_cpus};
+pub use tasks::{Task, TaskList, Tasks};

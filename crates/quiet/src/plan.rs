@@ -1,36 +1,52 @@
 //! Which settings have to be changed, and what cannot be.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
+use changes::knob::{RUNNING, STOPPED};
+use changes::{Claim, Knob, Value};
 use machine::CpuSet;
 
 use crate::checklist::{ROWS, Row, Wants};
 use crate::cpu_choice::{Chosen, is_bound};
+use crate::cpusets::{OwnCpusets, is_own};
 use crate::facts::{Cpusets, Facts, Movable};
-use crate::form::Form;
 use crate::level::Level;
 
-/// Folder of the quiet CPUs' cpuset, below the mount point.
-pub const QUIET_FOLDER: &str = "cox-quiet";
-/// Version 1: folder of the cpuset for everything else.
-pub const SYSTEM_FOLDER: &str = "cox-system";
+/// How much is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The level.
+    pub level: Level,
+    /// Whether the scheduler does not balance load between the quiet CPUs either. A thread then stays on the CPU on which it
+    /// was created, unless it asks for others. A single quiet CPU is always isolated.
+    pub isolated: bool,
+}
 
 /// A setting and its change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The level that the step belongs to.
     pub level: Level,
+    /// Name of what is changed.
+    pub name: String,
     /// What is changed.
     pub what: What,
     /// The present value, in normal form; "–" if there is none yet.
     pub now: String,
     /// The value that it gets, in normal form.
     pub wanted: String,
-    /// What the change keeps away from the quiet CPUs; empty if `what` says it.
+    /// What the change keeps away from the quiet CPUs; empty if the name says it.
     pub why: &'static str,
     /// What it costs the rest of the machine; empty if nothing is known.
     pub price: &'static str,
+}
+
+impl Step {
+    /// Returns whether the setting has another value now.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.now != self.wanted
+    }
 }
 
 /// What a step changes.
@@ -38,32 +54,12 @@ pub struct Step {
 pub enum What {
     /// The CPUs of the program's threads.
     Program,
-    /// A file of the kernel.
-    File(PathBuf, Form),
-    /// A new cpuset, by its folder.
-    Cpuset(PathBuf),
-    /// The cpuset of all threads that can be moved.
+    /// Knobs, in the order in which they are set.
+    Settings(Vec<(Knob, Claim)>),
+    /// The CPUs of all other threads that no cgroup below the root keeps away: in version 1 their cpuset.
     Threads,
     /// The CPUs of all kernel threads that can be moved.
     KernelThreads,
-    /// The CPUs of an interrupt: its number and its name.
-    Interrupt(u32, String),
-    /// A service, by its name and its process.
-    Service(&'static str, u32),
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            What::Program => write!(f, "the program's threads"),
-            What::File(path, _) => write!(f, "{}", path.display()),
-            What::Cpuset(folder) => write!(f, "cpuset {}", folder.display()),
-            What::Threads => write!(f, "all other threads"),
-            What::KernelThreads => write!(f, "kernel threads"),
-            What::Interrupt(number, name) => write!(f, "interrupt {number} ({name})"),
-            What::Service(name, pid) => write!(f, "{name} (process {pid})"),
-        }
-    }
 }
 
 /// Something that cannot be changed here.
@@ -82,9 +78,12 @@ pub struct Obstacle {
 pub struct Plan {
     /// The CPUs.
     pub chosen: Chosen,
-    /// The level.
-    pub level: Level,
-    /// The changes, in the order in which they are made; they are undone in reverse.
+    /// How much is changed.
+    pub extent: Extent,
+    /// The cpusets that are made; `None` below [`Level::Cgroup`], and where none can be made.
+    pub cpusets: Option<OwnCpusets>,
+    /// The settings, in the order in which they are made; they are undone in reverse. Those that have the value already are
+    /// among them, because the session must keep others from changing them back.
     pub steps: Vec<Step>,
     /// What cannot be changed.
     pub obstacles: Vec<Obstacle>,
@@ -95,120 +94,168 @@ pub const NOTHING: &str = "–";
 
 /// Plans what makes these CPUs quiet.
 #[must_use]
-pub fn plan(facts: &Facts, chosen: &Chosen, level: Level) -> Plan {
-    let mut plan = Plan { chosen: chosen.clone(), level, steps: Vec::new(), obstacles: Vec::new() };
-    plan.push(Level::Pin, What::Program, NOTHING, chosen.cpus.to_string(), "");
-    plan.cpusets(facts);
-    plan.interrupts(facts);
+pub fn plan(facts: &Facts, chosen: &Chosen, extent: Extent) -> Plan {
+    let extent = Extent { isolated: extent.isolated || chosen.cpus.len() == 1, ..extent };
+    let cpusets = OwnCpusets::of(&facts.cpusets, &chosen.cpus).filter(|_| extent.level >= Level::Cgroup);
+    let mut draft = Draft { facts, chosen, extent, steps: Vec::new(), obstacles: Vec::new() };
+    draft.push(Level::Pin, "the program's threads", What::Program, NOTHING, chosen.cpus.to_string());
+    draft.cpusets();
+    draft.interrupts();
     for row in ROWS {
-        plan.row(facts, row);
+        draft.row(row);
     }
-    plan.push(Level::Work, What::KernelThreads, NOTHING, chosen.housekeeping.to_string(), "");
-    plan.tick(facts);
-    plan.steps.retain(|step| step.level <= level);
-    plan.steps.sort_by_key(|step| step.level);
-    plan.obstacles.retain(|obstacle| obstacle.level <= level);
-    plan
+    draft.push(Level::Work, "kernel threads", What::KernelThreads, NOTHING, chosen.housekeeping.to_string());
+    draft.tick();
+    let Draft { mut steps, mut obstacles, .. } = draft;
+    steps.retain(|step| step.level <= extent.level);
+    steps.sort_by_key(|step| step.level);
+    obstacles.retain(|obstacle| obstacle.level <= extent.level);
+    Plan { chosen: chosen.clone(), extent, cpusets, steps, obstacles }
 }
 
-impl Plan {
-    fn push(&mut self, level: Level, what: What, now: &str, wanted: String, why: &'static str) {
-        self.steps.push(Step { level, what, now: now.to_owned(), wanted, why, price: "" });
+/// A plan while it is made.
+struct Draft<'f> {
+    facts: &'f Facts,
+    chosen: &'f Chosen,
+    extent: Extent,
+    steps: Vec<Step>,
+    obstacles: Vec<Obstacle>,
+}
+
+impl Draft<'_> {
+    fn push(&mut self, level: Level, name: &str, what: What, now: &str, wanted: String) {
+        let (name, now) = (name.to_owned(), now.to_owned());
+        self.steps.push(Step { level, name, what, now, wanted, why: "", price: "" });
+    }
+
+    /// Adds one setting with its text in the kernel's file.
+    fn setting(
+        &mut self,
+        level: Level,
+        knob: Knob,
+        text: &str,
+        wanted: Wanted,
+        why: &'static str,
+        price: &'static str,
+    ) {
+        let now = knob.value(text);
+        let (claim, wanted) = match wanted {
+            Wanted::Text(text) => (Claim::Exactly(knob.value(&text)), shown(&knob.value(&text))),
+            Wanted::Without => {
+                let kept = if let Value::Cpus(cpus) = &now { self.kept(&knob, cpus) } else { CpuSet::new() };
+                (self.chosen.claim(), kept.to_string())
+            }
+        };
+        let (name, now) = (knob.to_string(), shown(&now));
+        self.steps.push(Step { level, name, what: What::Settings(vec![(knob, claim)]), now, wanted, why, price });
     }
 
     fn obstacle(&mut self, level: Level, what: String, instead: String) {
         self.obstacles.push(Obstacle { level, what, instead });
     }
 
-    fn cpusets(&mut self, facts: &Facts) {
-        let (cpus, housekeeping) = (self.chosen.cpus.to_string(), self.chosen.housekeeping.to_string());
-        match &facts.cpusets {
-            Cpusets::None => self.obstacle(
+    fn cpusets(&mut self) {
+        let Some(own) = OwnCpusets::of(&self.facts.cpusets, &self.chosen.cpus) else {
+            return self.obstacle(
                 Level::Cgroup,
                 "no cpuset can be made: no hierarchy of cgroups with the controller cpuset is mounted".to_owned(),
                 "run cox on the host, or use --level pin".to_owned(),
-            ),
+            );
+        };
+        let housekeeping = self.chosen.housekeeping.to_string();
+        match &self.facts.cpusets {
+            Cpusets::None => {}
             Cpusets::V1 { mount, prefix } => {
-                self.shrink(facts, mount, &format!("{prefix}cpus"));
-                self.push(Level::Cgroup, What::Cpuset(mount.join(SYSTEM_FOLDER)), NOTHING, housekeeping.clone(), "");
-                self.push(Level::Cgroup, What::Cpuset(mount.join(QUIET_FOLDER)), NOTHING, cpus, "");
-                self.push(Level::Cgroup, What::Threads, NOTHING, housekeeping, "");
-                let root = mount.join(format!("{prefix}sched_load_balance"));
-                self.file(facts, Level::NoBalance, &root, "0", "load balancing");
-                let own = mount.join(QUIET_FOLDER).join(format!("{prefix}sched_load_balance"));
-                self.push(
-                    Level::NoBalance,
-                    What::File(own, Form::Text),
-                    "1",
-                    "0".to_owned(),
-                    "load balancing between the quiet CPUs",
-                );
+                self.shrink(mount, &format!("{prefix}cpus"));
+                if let Some(system) = &own.system {
+                    self.new_cpuset(system, prefix, self.chosen.claim(), housekeeping.clone());
+                }
+                let exactly = Claim::Exactly(Value::Cpus(self.chosen.cpus.clone()));
+                self.new_cpuset(&own.quiet, prefix, exactly, self.chosen.cpus.to_string());
+                self.push(Level::Cgroup, "all other threads", What::Threads, NOTHING, housekeeping);
+                let balance = mount.join(format!("{prefix}sched_load_balance"));
+                if let Some(text) = self.facts.files.get(&balance) {
+                    let off = Wanted::Text("0".to_owned());
+                    self.setting(Level::NoBalance, Knob::File(balance), text, off, "load balancing", "");
+                }
+                if self.extent.isolated {
+                    let own = Knob::File(own.quiet.join(format!("{prefix}sched_load_balance")));
+                    let off = Wanted::Text("0".to_owned());
+                    self.setting(Level::NoBalance, own, "1", off, "load balancing between the quiet CPUs", "");
+                }
             }
             Cpusets::V2 { mount } => {
-                let control = mount.join("cgroup.subtree_control");
-                let now = facts.files.get(&control).map_or("", |text| text.trim());
-                if !now.split_ascii_whitespace().any(|controller| controller == "cpuset") {
-                    self.push(Level::Cgroup, What::File(control, Form::Text), now, "+cpuset".to_owned(), "");
-                }
-                self.shrink(facts, mount, "cpuset.cpus");
-                self.push(Level::Cgroup, What::Cpuset(mount.join(QUIET_FOLDER)), NOTHING, cpus, "");
-                let partition = mount.join(QUIET_FOLDER).join("cpuset.cpus.partition");
-                self.push(
-                    Level::NoBalance,
-                    What::File(partition, Form::Text),
-                    "member",
-                    "isolated".to_owned(),
-                    "load balancing, and threads of other cgroups",
-                );
+                let controller = Knob::Controller { cgroup: mount.clone(), name: "cpuset".to_owned() };
+                let control = self.facts.files.get(&mount.join("cgroup.subtree_control"));
+                let is_on = control.is_some_and(|on| on.split_ascii_whitespace().any(|name| name == "cpuset"));
+                let now = if is_on { "on" } else { "off" };
+                let what = What::Settings(vec![(controller.clone(), Claim::Exactly(Value::Present(true)))]);
+                self.push(Level::Cgroup, &controller.to_string(), what, now, "on".to_owned());
+                self.shrink(mount, "cpuset.cpus");
+                let exactly = Claim::Exactly(Value::Cpus(self.chosen.cpus.clone()));
+                let what = vec![
+                    (Knob::Directory(own.quiet.clone()), Claim::Exactly(Value::Present(true))),
+                    (Knob::CpuList(own.quiet.join("cpuset.cpus")), exactly),
+                ];
+                let name = format!("cpuset {}", own.quiet.display());
+                self.push(Level::Cgroup, &name, What::Settings(what), NOTHING, self.chosen.cpus.to_string());
+                self.push(Level::Cgroup, "threads of the root cgroup", What::Threads, NOTHING, housekeeping);
+                let partition = Knob::File(own.quiet.join("cpuset.cpus.partition"));
+                let kind = if self.extent.isolated { "isolated" } else { "root" };
+                let why = "load balancing, and threads of other cgroups";
+                self.setting(Level::NoBalance, partition, "member", Wanted::Text(kind.to_owned()), why, "");
             }
         }
     }
 
+    /// Adds a new cpuset of version 1. It cannot have a thread before it has CPUs and memory nodes.
+    fn new_cpuset(&mut self, folder: &Path, prefix: &str, cpus: Claim, wanted: String) {
+        let nodes = self.facts.files.get(&folder.with_file_name(format!("{prefix}mems"))).cloned();
+        let mut what = vec![(Knob::Directory(folder.to_owned()), Claim::Exactly(Value::Present(true)))];
+        what.extend(
+            nodes.map(|nodes| (Knob::File(folder.join(format!("{prefix}mems"))), Claim::Exactly(Value::Text(nodes)))),
+        );
+        what.push((Knob::CpuList(folder.join(format!("{prefix}cpus"))), cpus));
+        self.push(Level::Cgroup, &format!("cpuset {}", folder.display()), What::Settings(what), NOTHING, wanted);
+    }
+
     /// Takes the quiet CPUs from the cpusets that exist. Inner ones come first: in version 1, a cpuset must have all CPUs of those in it.
-    fn shrink(&mut self, facts: &Facts, mount: &Path, name: &str) {
-        let is_own = |path: &Path| [QUIET_FOLDER, SYSTEM_FOLDER].iter().any(|own| path.starts_with(mount.join(own)));
+    fn shrink(&mut self, mount: &Path, name: &str) {
+        let facts = self.facts;
         let is_inner = |path: &&PathBuf| {
-            path.starts_with(mount) && path.file_name().is_some_and(|file| file == name) && !is_own(path)
+            path.starts_with(mount) && path.file_name().is_some_and(|file| file == name) && !is_own(path, mount)
         };
         let mut paths: Vec<&PathBuf> = facts.files.keys().filter(is_inner).collect();
         paths.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
         let is_v1 = matches!(facts.cpusets, Cpusets::V1 { .. });
         for path in paths {
-            let now = Form::List.cpus(&facts.files[path]).unwrap_or_default();
-            let rest = now.difference(&self.chosen.cpus);
-            let wanted = match (is_v1, now.is_empty(), rest.is_empty()) {
-                // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it.
-                (true, true, _) => continue,
-                (false, true, _) => self.chosen.housekeeping.clone(),
-                // It may have only CPUs of the one above it, which may have lost all of its own, too.
-                (true, false, true) => {
-                    let cgroup = path.parent().unwrap_or(path).display();
-                    let what = format!("cpuset {cgroup} has no CPU but {now}, which its threads keep using");
-                    self.obstacle(Level::Cgroup, what, "give it another CPU first".to_owned());
-                    continue;
-                }
-                (false, false, true) => self.chosen.housekeeping.clone(),
-                (_, false, false) => rest,
-            };
-            if wanted != now {
-                let what = What::File(path.clone(), Form::List);
-                self.push(Level::Cgroup, what, &now.to_string(), wanted.to_string(), "");
+            let text = &facts.files[path];
+            let now: CpuSet = text.parse().unwrap_or_default();
+            // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it.
+            if is_v1 && now.is_empty() {
+                continue;
             }
+            // It may have only CPUs of the one above it, which may have lost all of its own, too.
+            if is_v1 && now.is_subset(&self.chosen.cpus) {
+                let cgroup = path.parent().unwrap_or(path).display();
+                let what = format!("cpuset {cgroup} has no CPU but {now}, which its threads keep using");
+                self.obstacle(Level::Cgroup, what, "give it another CPU first".to_owned());
+                continue;
+            }
+            self.setting(Level::Cgroup, Knob::CpuList(path.clone()), text, Wanted::Without, "", "");
         }
     }
 
-    fn interrupts(&mut self, facts: &Facts) {
-        if let Some(pid) = facts.irqbalance {
-            self.push(
-                Level::Irq,
-                What::Service("irqbalance", pid),
-                "active",
-                "stopped".to_owned(),
-                "it moves interrupts back",
-            );
+    fn interrupts(&mut self) {
+        let facts = self.facts;
+        if let Some(process) = facts.irqbalance {
+            let what = What::Settings(vec![(Knob::Running(process), Claim::Exactly(Value::Text(STOPPED.to_owned())))]);
+            let name = format!("irqbalance (process {})", process.tid);
+            self.push(Level::Irq, &name, what, RUNNING, STOPPED.to_owned());
+            self.steps.iter_mut().rev().take(1).for_each(|step| step.why = "interrupts that it moves back");
         }
-        for interrupt in &facts.interrupts {
-            let wanted = self.kept(&interrupt.affinity);
+        for (at, interrupt) in facts.interrupts.iter().enumerate() {
+            let ordinal = facts.interrupts[..at].iter().filter(|other| other.name == interrupt.name).count();
             if is_bound(interrupt, &self.chosen.cpus) {
                 // It comes on every level.
                 self.obstacle(
@@ -219,67 +266,65 @@ impl Plan {
                     ),
                     format!("use its device from CPUs {} only", self.chosen.housekeeping),
                 );
-            } else if wanted != interrupt.affinity && interrupt.movable != Movable::No {
-                let what = What::Interrupt(interrupt.number, interrupt.name.clone());
-                self.push(Level::Irq, what, &interrupt.affinity.to_string(), wanted.to_string(), "");
+            } else if interrupt.movable != Movable::No {
+                let knob = Knob::Interrupt { name: interrupt.name.clone(), ordinal: ordinal as u32 };
+                let wanted = self.kept(&knob, &interrupt.affinity).to_string();
+                let what = What::Settings(vec![(knob, self.chosen.claim())]);
+                let name = format!("interrupt {} ({})", interrupt.number, interrupt.name);
+                self.push(Level::Irq, &name, what, &interrupt.affinity.to_string(), wanted);
             }
         }
     }
 
-    fn row(&mut self, facts: &Facts, row: &Row) {
+    fn row(&mut self, row: &Row) {
+        let facts = self.facts;
         for pattern in row.paths(&self.chosen.cpus) {
-            for path in facts.files.keys().filter(|path| is_of(&pattern, path)) {
-                self.of_row(facts, row, path);
+            for (path, text) in facts.files.iter().filter(|(path, _)| is_of(&pattern, path)) {
+                let knob = (row.knob)(path.clone());
+                let wanted = match row.wants {
+                    Wants::Exactly(word) => Wanted::Text(word.to_owned()),
+                    Wants::AtLeast(least) => {
+                        Wanted::Text(text.parse::<u64>().map_or(text.clone(), |now| now.max(least).to_string()))
+                    }
+                    Wants::Housekeeping => Wanted::Without,
+                };
+                self.setting(row.level, knob, text, wanted, row.why, row.price);
             }
         }
     }
 
-    fn of_row(&mut self, facts: &Facts, row: &Row, path: &Path) {
-        let Some(text) = facts.files.get(path) else { return };
-        let now = row.form.normal(text);
-        let wanted = match row.wants {
-            Wants::Exactly(word) => word.to_owned(),
-            Wants::AtLeast(number) => now.parse::<u64>().map_or(now.clone(), |now| now.max(number).to_string()),
-            Wants::Housekeeping => match row.form.cpus(text) {
-                Some(cpus) if !cpus.is_empty() => self.kept(&cpus).to_string(),
-                _ => now.clone(),
-            },
-        };
-        if wanted != now {
-            let what = What::File(path.to_owned(), row.form);
-            self.steps.push(Step { level: row.level, what, now, wanted, why: row.why, price: row.price });
-        }
-    }
-
-    fn file(&mut self, facts: &Facts, level: Level, path: &Path, wanted: &str, why: &'static str) {
-        let Some(now) = facts.files.get(path).map(|text| Form::Text.normal(text)) else { return };
-        if now != wanted {
-            self.push(level, What::File(path.to_owned(), Form::Text), &now, wanted.to_owned(), why);
-        }
-    }
-
-    fn tick(&mut self, facts: &Facts) {
-        let stopped = facts.nohz_full.clone().unwrap_or_default();
+    fn tick(&mut self) {
+        let stopped = self.facts.nohz_full.clone().unwrap_or_default();
         let ticking = self.chosen.cpus.difference(&stopped);
         if !ticking.is_empty() {
-            let why = if facts.nohz_full.is_none() {
-                "this kernel cannot stop it"
-            } else {
-                "the kernel was booted without it"
-            };
-            let instead = if facts.nohz_full.is_none() {
-                "a kernel with CONFIG_NO_HZ_FULL"
-            } else {
-                "a reboot with the line below"
+            let (why, instead) = match self.facts.nohz_full {
+                None => ("this kernel cannot stop it", "a kernel with CONFIG_NO_HZ_FULL"),
+                Some(_) => ("the kernel was booted without it", "a reboot with the line below"),
             };
             self.obstacle(Level::Tickless, format!("the tick of CPU {ticking} stays: {why}"), instead.to_owned());
         }
     }
 
-    /// Returns these CPUs without the quiet ones; if none is left, the housekeeping CPUs.
-    fn kept(&self, cpus: &CpuSet) -> CpuSet {
-        let kept = cpus.difference(&self.chosen.cpus);
-        if kept.is_empty() { self.chosen.housekeeping.clone() } else { kept }
+    /// Returns the value that [`Claim::Without`] gives a knob with these CPUs.
+    fn kept(&self, knob: &Knob, cpus: &CpuSet) -> CpuSet {
+        self.chosen.claim().kept(knob, cpus).unwrap_or_default()
+    }
+}
+
+/// The value that a setting gets.
+enum Wanted {
+    /// This text.
+    Text(String),
+    /// Its CPUs without the quiet ones.
+    Without,
+}
+
+/// Returns a value as it is compared and shown.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Cpus(cpus) => cpus.to_string(),
+        Value::Text(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use changes::Thread;
 use machine::cgroup::{Hierarchies, Version};
 use machine::interrupts::interrupts;
 use machine::limits::{Who, possible_cpus};
+use machine::process::Task;
 use machine::topology::Topology;
 use machine::{CpuSet, Error, Root};
 
 use crate::checklist::ROWS;
+use crate::cpusets::is_quiet_folder;
 use crate::facts::{Cpusets, Facts, Interrupt, Movable};
-use crate::form::Form;
-use crate::plan::QUIET_FOLDER;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 /// Depth to which cpusets are searched for. The kernel allows more, but no system has them.
@@ -35,11 +36,19 @@ impl Facts {
                 expand(root, Path::new("/"), &path, &mut files);
             }
         }
-        let mut partitions = BTreeMap::new();
+        let (mut partitions, mut quieted) = (BTreeMap::new(), BTreeMap::new());
         match &cpusets {
             Cpusets::V1 { mount, prefix } => {
-                keep(root, &mount.join(format!("{prefix}sched_load_balance")), &mut files);
-                walk(root, mount, DEEPEST, &mut |folder| keep(root, &folder.join(format!("{prefix}cpus")), &mut files));
+                for file in ["sched_load_balance", "mems"] {
+                    keep(root, &mount.join(format!("{prefix}{file}")), &mut files);
+                }
+                walk(root, mount, DEEPEST, &mut |folder| {
+                    let file = folder.join(format!("{prefix}cpus"));
+                    keep(root, &file, &mut files);
+                    if is_quiet_folder(folder, mount) {
+                        quieted.insert(folder.to_owned(), cpus_of(root, &file));
+                    }
+                });
             }
             Cpusets::V2 { mount } => {
                 keep(root, &mount.join("cgroup.subtree_control"), &mut files);
@@ -49,12 +58,13 @@ impl Facts {
                         let cpus = root.read_text(folder.join("cpuset.cpus")).unwrap_or_default();
                         files.insert(folder.join("cpuset.cpus"), cpus.trim().to_owned());
                     }
+                    if is_quiet_folder(folder, mount) {
+                        quieted.insert(folder.to_owned(), cpus_of(root, &folder.join("cpuset.cpus")));
+                        return;
+                    }
                     let kind = root.read_text(folder.join("cpuset.cpus.partition")).unwrap_or_default();
-                    let is_own = folder.ends_with(QUIET_FOLDER);
-                    let is_partition = !is_own && matches!(kind.trim(), "root" | "isolated");
-                    let cpus = root.read_text(folder.join("cpuset.cpus.effective")).ok();
-                    if let Some(cpus) = cpus.and_then(|text| Form::List.cpus(&text)).filter(|_| is_partition) {
-                        partitions.insert(folder.to_owned(), cpus);
+                    if matches!(kind.trim(), "root" | "isolated") {
+                        partitions.insert(folder.to_owned(), cpus_of(root, &folder.join("cpuset.cpus.effective")));
                     }
                 });
             }
@@ -66,6 +76,7 @@ impl Facts {
             isolated: set("isolated").unwrap_or_default(),
             nohz_full: nohz_full(root),
             partitions,
+            quieted,
             interrupts: devices(root),
             files,
             cpusets,
@@ -112,9 +123,16 @@ fn cpusets(root: &Root) -> Cpusets {
     }
 }
 
-fn irqbalance(root: &Root) -> Option<u32> {
+fn irqbalance(root: &Root) -> Option<Thread> {
     let is_it = |pid: &u32| root.read_text(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "irqbalance");
-    root.list_numbers("/proc").ok()?.into_iter().find(is_it)
+    let tid = root.list_numbers("/proc").ok()?.into_iter().find(is_it)?;
+    let stat = Task::process(root, tid).stat().ok()?;
+    Some(Thread { tid, start_ns: stat.start_boottime_ns })
+}
+
+/// Returns the CPUs that a file lists; none if it cannot be read.
+fn cpus_of(root: &Root, file: &Path) -> CpuSet {
+    root.read_text(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
 
 /// Calls `each` with all folders below `folder`.

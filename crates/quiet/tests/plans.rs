@@ -10,8 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use changes::Knob;
 use machine::{CpuSet, Root};
-use quiet::{Facts, Level, Plan, Refusal, check, choose, plan, reboot};
+use quiet::{Extent, Facts, Level, Plan, Refusal, What, check, choose, plan, reboot};
 use tempfile::TempDir;
 
 /// A machine whose files are in a folder. The text has `== PATH` before the content of each file.
@@ -77,6 +78,10 @@ fn stored(folder: &str, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(name).with_extension("txt")
 }
 
+fn to(level: Level) -> Extent {
+    Extent { level, isolated: false }
+}
+
 fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
@@ -86,8 +91,8 @@ fn written(facts: &Facts, plan: &Plan) -> String {
     for price in &plan.chosen.prices {
         writeln!(text, "price: {price}").unwrap();
     }
-    for step in &plan.steps {
-        writeln!(text, "{:<10}  {}  {} -> {}", step.level.name(), step.what, step.now, step.wanted).unwrap();
+    for step in plan.steps.iter().filter(|step| step.is_change()) {
+        writeln!(text, "{:<10}  {}  {} -> {}", step.level.name(), step.name, step.now, step.wanted).unwrap();
     }
     for obstacle in &plan.obstacles {
         writeln!(text, "{:<10}  cannot: {} -> {}", obstacle.level.name(), obstacle.what, obstacle.instead).unwrap();
@@ -113,7 +118,7 @@ fn plans_are_those_that_are_stored() {
         let before = machine.files();
         let facts = machine.facts();
         let chosen = check(&facts, &cpus(list)).unwrap();
-        compare(name, &written(&facts, &plan(&facts, &chosen, Level::Tickless)));
+        compare(name, &written(&facts, &plan(&facts, &chosen, to(Level::Tickless))));
         assert_eq!(machine.files(), before, "a plan changes nothing");
     }
 }
@@ -124,9 +129,9 @@ fn each_level_has_the_steps_of_the_ones_before_it_and_changes_each_setting_once(
     let chosen = check(&facts, &cpus("2-3")).unwrap();
     let mut before = 0;
     for level in Level::ALL {
-        let steps = plan(&facts, &chosen, level).steps;
-        assert!(steps.len() >= before && steps.iter().all(|step| step.level <= level && step.now != step.wanted));
-        let what: BTreeSet<String> = steps.iter().map(|step| step.what.to_string()).collect();
+        let steps = plan(&facts, &chosen, to(level)).steps;
+        assert!(steps.len() >= before && steps.iter().all(|step| step.level <= level));
+        let what: BTreeSet<String> = steps.iter().map(|step| step.name.clone()).collect();
         // The system's threads and the kernel's are moved apart.
         assert_eq!(what.len(), steps.len(), "{steps:?}");
         before = steps.len();
@@ -135,26 +140,26 @@ fn each_level_has_the_steps_of_the_ones_before_it_and_changes_each_setting_once(
 
 #[test]
 fn a_machine_that_is_quiet_needs_no_change_of_files() {
-    let machine = v2();
+    let mut machine = v2();
     let facts = machine.facts();
     let chosen = check(&facts, &cpus("2-3")).unwrap();
-    let mut machine = machine;
-    for step in plan(&facts, &chosen, Level::Full).steps {
-        if let quiet::What::File(path, form) = step.what {
+    let is_file = |knob: &Knob| knob.file().is_some_and(|path| facts.files.contains_key(path));
+    for step in plan(&facts, &chosen, to(Level::Full)).steps {
+        let What::Settings(settings) = &step.what else { continue };
+        for (knob, claim) in settings.iter().filter(|(knob, _)| is_file(knob)) {
             let cpus = || step.wanted.parse::<CpuSet>().unwrap();
-            let text = if form == quiet::Form::Mask { cpus().to_mask() } else { step.wanted };
-            if machine.folder.path().join(path.strip_prefix("/").unwrap()).exists() {
-                machine = machine.with(path.to_str().unwrap(), &text);
-            }
+            let text = if matches!(knob, Knob::CpuMask(_)) { cpus().to_mask() } else { step.wanted.clone() };
+            // What is shown is what the session sets.
+            assert!(claim.covers(&knob.value(&text)), "{knob} {claim} {text}");
+            machine = machine.with(knob.file().unwrap().to_str().unwrap(), &text);
         }
     }
-    let facts = machine.facts();
-    let left = plan(&facts, &chosen, Level::Full).steps;
-    let left: Vec<_> = left
-        .iter()
-        .filter(|step| facts.files.keys().any(|path| step.what.to_string().contains(path.to_str().unwrap())))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    let now = machine.facts();
+    let left = plan(&now, &chosen, to(Level::Full)).steps.into_iter().filter(|step| match &step.what {
+        What::Settings(settings) => step.is_change() && settings.iter().any(|(knob, _)| is_file(knob)),
+        _ => false,
+    });
+    assert_eq!(left.collect::<Vec<_>>(), []);
 }
 
 #[test]
@@ -201,8 +206,8 @@ fn nested_cpusets_shrink_from_the_inside_and_none_loses_its_last_cpu() {
     let machine = machine.with("/sys/fs/cgroup/cpuset/docker/two/cpuset.cpus", "1\n");
     let machine = machine.with("/sys/fs/cgroup/cpuset/docker/empty/cpuset.cpus", "\n");
     let facts = machine.facts();
-    let plan = plan(&facts, &check(&facts, &cpus("1")).unwrap(), Level::Cgroup);
-    let steps: Vec<String> = plan.steps.iter().map(|step| step.what.to_string()).collect();
+    let plan = plan(&facts, &check(&facts, &cpus("1")).unwrap(), to(Level::Cgroup));
+    let steps: Vec<String> = plan.steps.iter().map(|step| step.name.clone()).collect();
     let of = |name: &str| steps.iter().position(|step| step.ends_with(name));
     assert!(of("docker/one/cpuset.cpus").unwrap() < of("docker/cpuset.cpus").unwrap(), "{steps:?}");
     assert_eq!((of("two/cpuset.cpus"), of("empty/cpuset.cpus")), (None, None));

@@ -16,6 +16,7 @@ pub use crate::checks::{Checks, Compared};
 use crate::noise::ProgramNoise;
 use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
+use crate::quiet::QuietReport;
 
 /// Version of the JSON schema of [`Document`].
 pub const SCHEMA_VERSION: u32 = 2;
@@ -49,6 +50,9 @@ pub struct Document {
     /// What took time from the program's threads, if it was requested (`--noise`).
     #[serde(default)]
     pub noise: Option<ProgramNoise>,
+    /// The program's quiet CPUs, if it had any (`--quiet-cpus`).
+    #[serde(default)]
+    pub quiet: Option<QuietReport>,
 }
 
 impl Document {
@@ -70,6 +74,7 @@ impl Document {
             pack: None,
             overlap: None,
             noise: None,
+            quiet: None,
         }
     }
 

@@ -22,6 +22,7 @@ mod markup;
 pub mod noise;
 pub mod overlap;
 pub mod pack;
+pub mod quiet;
 pub mod reading;
 pub mod round;
 pub mod simulation;

@@ -74,6 +74,21 @@ pub(super) fn put(root: &Root, hierarchy: &Hierarchy, folder: &Path, tid: u32) -
     }
 }
 
+/// The file with the controllers that are on below a cgroup.
+const CONTROL: &str = "cgroup.subtree_control";
+
+/// Returns whether a controller is on for the cgroups below one.
+pub(super) fn is_on(root: &Root, cgroup: &Path, name: &str) -> io::Result<bool> {
+    let text = root.read_text(cgroup.join(CONTROL)).map_err(machine::Error::into_io)?;
+    Ok(text.split_ascii_whitespace().any(|word| word == name))
+}
+
+/// Turns a controller on or off for the cgroups below one.
+pub(super) fn turn(root: &Root, cgroup: &Path, name: &str, on: bool) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(root.path(cgroup.join(CONTROL)))?;
+    file.write_all(format!("{}{name}", if on { '+' } else { '-' }).as_bytes())
+}
+
 /// Fails with ESRCH if the thread has ended, and with another error if the cgroup does not exist.
 fn write_id(root: &Root, path: &Path, tid: u32) -> io::Result<()> {
     let opened = OpenOptions::new().write(true).open(root.path(path));

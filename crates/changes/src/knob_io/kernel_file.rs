@@ -19,7 +19,7 @@ const REQUESTED: (&str, &str) = ("cpumask", "cpumask_requested");
 
 /// How a file writes its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Text,
     Mask,
     List,
@@ -28,7 +28,7 @@ pub(super) enum Form {
 
 impl Form {
     /// Returns the form of a knob that is one file; `None` for other knobs.
-    pub(super) fn of(knob: &Knob) -> Option<Form> {
+    pub(crate) fn of(knob: &Knob) -> Option<Form> {
         match knob {
             Knob::File(_) => Some(Form::Text),
             Knob::CpuMask(_) => Some(Form::Mask),
@@ -40,7 +40,7 @@ impl Form {
 
     /// Converts the text of a file, without its final line end. A text that does not have this form stays a text: the
     /// caller compares it with what was wanted, and names it.
-    fn parse(self, text: &str) -> Value {
+    pub(crate) fn parse(self, text: &str) -> Value {
         let cpus = match self {
             Form::Text => None,
             Form::Mask => CpuSet::from_mask(text).ok(),

@@ -3,23 +3,28 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
 
 use machine::cgroup::{Hierarchies, Hierarchy};
 use machine::limits::{Who, allowed_cpus, possible_cpus};
 use machine::process::Task;
-use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::sched_getaffinity;
 
 use super::kernel_file::{Form, is_setting};
 use super::{KnobIo, Writer, attr, cgroups, interrupts, way_back};
 use crate::error::Error;
 use crate::kernel_value::KernelValue;
-use crate::knob::{Knob, Thread};
+use crate::knob::{Knob, RUNNING, STOPPED, Thread};
 use crate::setting::Setting;
 use crate::value::Value;
+
+/// How often a process is looked at until it has stopped, and the time in between: a second in all.
+const STOP_LOOKS: usize = 1000;
+const STOP_WAIT: Duration = Duration::from_millis(1);
 
 /// Writes a knob of a thread of the live machine.
 struct LiveWriter {
@@ -51,6 +56,8 @@ enum Place {
     Interrupt(PathBuf),
     Directory(PathBuf),
     Membership(u32, Hierarchy),
+    Controller(PathBuf, String),
+    Running(Pid),
 }
 
 /// The machine whose files are below a [`Root`]. Threads can only be changed on the live machine.
@@ -113,6 +120,11 @@ impl LiveKnobIo {
                 let of_folder = cgroups::hierarchy_of(self.mounted()?, hierarchy).map_err(failed)?;
                 Ok(Place::Membership(thread.tid, of_folder.clone()))
             }
+            Knob::Controller { cgroup, name } => {
+                cgroups::hierarchy_of(self.mounted()?, cgroup).map_err(failed)?;
+                Ok(Place::Controller(cgroup.clone(), name.clone()))
+            }
+            Knob::Running(thread) => Ok(Place::Running(self.pid_of(*thread, knob)?)),
             Knob::Directory(path) => {
                 let hierarchy = cgroups::hierarchy_of(self.mounted()?, path).map_err(failed)?;
                 if hierarchy.mount_point == *path {
@@ -160,6 +172,14 @@ impl LiveKnobIo {
             Place::Membership(tid, hierarchy) => {
                 cgroups::cgroup_of(&self.task(*tid), hierarchy).map(Value::Cgroup).map_err(failed)
             }
+            Place::Controller(cgroup, name) => {
+                cgroups::is_on(&self.root, cgroup, name).map(Value::Present).map_err(failed)
+            }
+            Place::Running(pid) => {
+                let tid = pid.as_raw_nonzero().get().unsigned_abs();
+                let stat = Task::process(&self.root, tid).stat().map_err(|error| unread(knob, error))?;
+                Ok(Value::Text(if stat.state == 'T' { STOPPED } else { RUNNING }.to_owned()))
+            }
         }
     }
 
@@ -176,6 +196,11 @@ impl LiveKnobIo {
                 done => done,
             },
             (Place::Directory(path), Value::Present(present)) => cgroups::make(&self.root, path, *present),
+            (Place::Controller(cgroup, name), Value::Present(on)) => cgroups::turn(&self.root, cgroup, name, *on),
+            (Place::Running(pid), Value::Text(word)) if word == STOPPED => stop(*pid, || self.get(knob, place)),
+            (Place::Running(pid), Value::Text(word)) if word == RUNNING => {
+                kill_process(*pid, Signal::CONT).map_err(io::Error::from)
+            }
             (Place::Membership(tid, hierarchy), Value::Cgroup(folder)) => {
                 match cgroups::put(&self.root, hierarchy, folder, *tid) {
                     // cgroup_procs_write_start in kernel/cgroup/cgroup.c: PF_NO_SETAFFINITY and no_cgroup_migration.
@@ -189,6 +214,19 @@ impl LiveKnobIo {
         };
         done.map_err(|source| Error::of(knob, source))
     }
+}
+
+/// Stops a process, and waits until it has stopped: all its threads have to be scheduled for that.
+fn stop(pid: Pid, now: impl Fn() -> Result<Value, Error>) -> io::Result<()> {
+    kill_process(pid, Signal::STOP)?;
+    let is_stopped = || matches!(now(), Ok(Value::Text(word)) if word == STOPPED);
+    for _ in 0..STOP_LOOKS {
+        if is_stopped() {
+            break;
+        }
+        thread::sleep(STOP_WAIT);
+    }
+    Ok(())
 }
 
 /// Converts an error of reading /proc. "Not found" means that the thread is gone.
@@ -239,10 +277,6 @@ impl KnobIo for LiveKnobIo {
 
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
         possible_cpus(&self.root, Who::Task(thread.tid)).map_err(|error| unread(&Knob::Affinity(thread), error))
-    }
-
-    fn online_cpus(&self) -> Result<CpuSet, Error> {
-        Ok(Topology::read_online(&self.root)?)
     }
 
     fn boot_id(&self) -> Result<String, Error> {

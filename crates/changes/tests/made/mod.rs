@@ -237,10 +237,6 @@ impl KnobIo for Made {
         Ok(self.state().online.clone())
     }
 
-    fn online_cpus(&self) -> Result<CpuSet, Error> {
-        Ok(self.state().online.clone())
-    }
-
     fn boot_id(&self) -> Result<String, Error> {
         Ok(format!("boot {}", self.state().boot))
     }

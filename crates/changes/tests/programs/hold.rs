@@ -110,7 +110,7 @@ impl Holder<'_> {
         let values = match request.claim {
             Claim::Within(cpus) => cpus.iter().map(|cpu| Value::Cpus([cpu].into_iter().collect())).collect(),
             Claim::Exactly(value) | Claim::AtTimes(value) => vec![value, handle.original().clone()],
-            Claim::Confined | Claim::Without(_) => Vec::new(),
+            Claim::Confined | Claim::Without { .. } => Vec::new(),
         };
         let settings = values.iter().map(|value| handle.prepare(value)).collect::<Result<_, _>>()?;
         Ok((handle, settings))

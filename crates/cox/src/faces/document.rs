@@ -69,7 +69,9 @@ pub fn document(
     });
     let allowed = observed.allowed.first().and_then(Option::as_ref);
     let runtime = observed.openmp_runtime.take();
-    let mut facts = run_context.facts(&command, allowed, options.pack_cpus.as_ref(), runtime);
+    // CPUs that cox itself gave the program are no choice of the user's.
+    let given = options.pack_cpus.as_ref().or(options.quiet_cpus.as_ref());
+    let mut facts = run_context.facts(&command, allowed, given, runtime);
     if !observed.passed_over.is_empty() {
         facts.denied.insert(Facts::EBPF.to_owned());
     }

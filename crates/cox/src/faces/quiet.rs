@@ -26,18 +26,18 @@ pub fn text(plan: &Plan, boot: &[Reboot], style: &Style) -> String {
     let chosen = &plan.chosen;
     let title = format!("Quiet: CPUs {}. Everything else: CPUs {}.", chosen.cpus, chosen.housekeeping);
     lines.extend(style.wrapped(&title, "", "  ").iter().map(|line| style.title(line)));
-    lines.push(format!("Level {}; nothing has been changed.", plan.level));
+    lines.push(format!("Level {}; nothing has been changed.", plan.extent.level));
     for price in &chosen.prices {
         lines.extend(style.wrapped(price, "  ! ", "    "));
     }
     for level in Level::ALL {
-        let steps: Vec<&Step> = plan.steps.iter().filter(|step| step.level == level).collect();
+        let steps: Vec<&Step> = plan.steps.iter().filter(|step| step.level == level && step.is_change()).collect();
         if steps.is_empty() {
             continue;
         }
         lines.push(String::new());
         lines.push(style.heading(&format!("{level}: {}", heading(level))));
-        let names: Vec<String> = steps.iter().map(|step| step.what.to_string()).collect();
+        let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
         let column = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(NAMES);
         for (step, name) in steps.into_iter().zip(names) {
             let change = format!("{} → {}", value(&step.now), value(&step.wanted));
@@ -74,10 +74,10 @@ fn value(text: &str) -> &str {
 pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
     let step = |step: &Step| {
         let now = Some(&step.now).filter(|now| *now != NOTHING);
-        json!({ "level": step.level.name(), "what": step.what.to_string(), "now": now, "wanted": step.wanted,
+        json!({ "level": step.level.name(), "what": step.name, "now": now, "wanted": step.wanted,
                 "why": step.why, "price": step.price })
     };
-    let steps: Vec<Value> = plan.steps.iter().map(step).collect();
+    let steps: Vec<Value> = plan.steps.iter().filter(|step| step.is_change()).map(step).collect();
     let obstacles: Vec<Value> = plan
         .obstacles
         .iter()
@@ -87,15 +87,15 @@ pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
         .iter()
         .map(|boot| json!({ "word": boot.word, "instead_of": boot.instead_of, "adds": boot.adds }))
         .collect();
-    json!({ "cpus": plan.chosen.cpus, "housekeeping": plan.chosen.housekeeping, "level": plan.level.name(),
-            "prices": plan.chosen.prices, "steps": steps, "obstacles": obstacles,
+    json!({ "cpus": plan.chosen.cpus, "housekeeping": plan.chosen.housekeeping, "level": plan.extent.level.name(),
+            "isolated": plan.extent.isolated, "prices": plan.chosen.prices, "steps": steps, "obstacles": obstacles,
             "reboot": boot })
 }
 
 #[cfg(test)]
 mod tests {
-    use machine::Root;
-    use quiet::{Chosen, Facts, plan, reboot};
+    use machine::{CpuSet, Root};
+    use quiet::{Chosen, Extent, Facts, plan, reboot};
 
     use super::*;
 
@@ -103,9 +103,10 @@ mod tests {
     fn a_plan_fits_the_terminal() {
         let mut facts = Facts::read(&Root::live()).unwrap();
         facts.nohz_full = None;
-        let (cpus, housekeeping) = ([1].into_iter().collect(), [0].into_iter().collect());
-        let chosen = Chosen { cpus, housekeeping, prices: vec!["a price ".repeat(20)] };
-        let plan = plan(&facts, &chosen, Level::Tickless);
+        let (cpus, housekeeping): (CpuSet, CpuSet) = ([1].into_iter().collect(), [0].into_iter().collect());
+        let system = cpus.union(&housekeeping);
+        let chosen = Chosen { cpus, housekeeping, system, prices: vec!["a price ".repeat(20)] };
+        let plan = plan(&facts, &chosen, Extent { level: Level::Tickless, isolated: false });
         for width in [60, 80, 100] {
             let text = text(&plan, &reboot(&facts, &chosen, ""), &Style { width, ..Style::default() });
             let wide: Vec<&str> = text.lines().filter(|line| columns(line) > width).collect();

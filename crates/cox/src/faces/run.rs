@@ -9,6 +9,7 @@ use noise::{OfPhases, OfProgram};
 use observe::{Observed, Observing, Recorder};
 use outputs::Output;
 use overlap::Overlapping;
+use quiet::Quieting;
 use report::Document;
 use report::comparison::Run;
 use report::pack::PackReport;
@@ -68,8 +69,10 @@ impl Outputs {
         let counted = findings.section::<Overlapping>();
         let taken = findings.section::<OfProgram>();
         let phases = findings.section::<OfPhases>();
+        let quiet = findings.section::<Quieting>();
         let parts = (taken.as_ref(), phases.as_ref());
-        let (document, recorded) = document(session, &mut observed, packed, counted.as_ref(), parts)?;
+        let (mut document, recorded) = document(session, &mut observed, packed, counted.as_ref(), parts)?;
+        document.quiet = quiet;
         let written = self.write_document(&document, recorded, &observed, taken.as_ref(), all_threads);
         let figures = Run::of(&document);
         // The process usually ends now; freeing the accounts of 50,000 threads one by one would only take time.

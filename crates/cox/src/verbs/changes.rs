@@ -108,7 +108,7 @@ fn state(entry: &Entry) -> String {
 }
 
 /// Restores the changes of one session, which outlast its process.
-fn undo_named(knob_io: &dyn KnobIo, name: &str) -> Result<u8> {
+pub fn undo_named(knob_io: &dyn KnobIo, name: &str) -> Result<u8> {
     for journals in JournalFolder::all_of_user() {
         if !journals.is_there()? {
             continue;

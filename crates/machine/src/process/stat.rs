@@ -15,6 +15,8 @@ pub struct Stat {
     pub state: char,
     /// The parent process; 0 if there is none in this PID namespace.
     pub parent: u32,
+    /// The kernel's flags of the task (`PF_*` in include/linux/sched.h).
+    pub flags: u32,
     /// Number of page faults that needed no input.
     pub minor_faults: u64,
     /// Number of page faults that needed input from a device.
@@ -50,7 +52,25 @@ pub enum Doing {
     Ended,
 }
 
+/// PF_KTHREAD.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+/// PF_NO_SETAFFINITY.
+const BOUND: u32 = 0x0400_0000;
+
 impl Stat {
+    /// Returns whether the task is a thread of the kernel.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Returns whether the kernel allows nobody to change the task's affinity, nor its cpuset: it belongs to a CPU, or the
+    /// kernel chooses its CPUs.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.flags & BOUND != 0
+    }
+
     /// Returns the task's activity.
     #[must_use]
     pub fn doing(&self) -> Doing {
@@ -88,6 +108,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     let mut number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
     let small = |at: usize, number: u64| u32::try_from(number).map_err(|_| not_a_number(at));
     let parent = small(4, number(4)?)?;
+    let flags = small(9, number(9)?)?;
     let (minor_faults, major_faults) = (number(10)?, number(12)?);
     let user_ns = ticks_to_ns(number(14)?, ticks_per_s);
     let system_ns = ticks_to_ns(number(15)?, ticks_per_s);
@@ -101,6 +122,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
         comm_bytes,
         state,
         parent,
+        flags,
         minor_faults,
         major_faults,
         user_ns,
@@ -130,10 +152,19 @@ mod tests {
     fn fields_are_taken_by_their_manual_page_number() {
         let stat = parse(format!("4711 (heat) {}\n", fields()).as_bytes(), 100).expect("well formed");
         assert_eq!((stat.comm.as_str(), stat.state), ("heat", 'S'));
-        assert_eq!((stat.parent, stat.minor_faults, stat.major_faults), (77, 10, 12));
+        assert_eq!((stat.parent, stat.flags, stat.minor_faults, stat.major_faults), (77, 9, 10, 12));
         assert_eq!((stat.user_ns, stat.system_ns, stat.children_ns), (140_000_000, 150_000_000, 330_000_000));
         assert_eq!((stat.threads, stat.start_boottime_ns, stat.processor), (20, 220_000_000, 39));
         assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
+    }
+
+    #[test]
+    fn flags_tell_threads_of_the_kernel_and_those_that_nobody_may_move() {
+        let of = |flags: u32| Stat { flags, ..Stat::default() };
+        // kthreadd and ksoftirqd/0 of Linux 6.18, and a shell.
+        let known =
+            [0x0020_8040, 0x0420_8040, 0x0040_0100].map(|flags| (of(flags).is_of_kernel(), of(flags).is_bound()));
+        assert_eq!(known, [(true, false), (true, true), (false, false)]);
     }
 
     #[test]
@@ -158,7 +189,7 @@ mod tests {
     fn malformed_lines_say_what_is_wrong() {
         assert_eq!(parse(b"", 100).expect_err("empty"), "no command name in parentheses");
         assert_eq!(parse(b") (", 100).expect_err("reversed"), "no command name in parentheses");
-        assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 10 is missing");
+        assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 9 is missing");
         assert_eq!(parse(b"1 (a) S 4 5 6 7 8 9 10 11 12 13 x", 100).expect_err("no time"), "field 14 is not a number");
     }
 

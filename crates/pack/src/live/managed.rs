@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::path::Path;
-use std::process::{self, Command};
+use std::process;
 
 use changes::guardian::Guardian;
 use changes::{
@@ -112,8 +111,8 @@ impl<'h> Holder<'h> {
         for pid in plan.pids.iter().copied().collect::<BTreeSet<u32>>() {
             alone.insert(pid, journals.hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?);
         }
-        let session =
-            Session::begin(knob_io, journals, process::id(), &plan.command, |journal| post(journal).map(Some))?;
+        let guardian = |journal: &_| Guardian::of_this_program(journal, &[arch::laps::VARIABLE]).map(Some);
+        let session = Session::begin(knob_io, journals, process::id(), &plan.command, guardian)?;
         let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Failures::default());
         let first = plan.pids.first().filter(|_| plan.began == Began::Here);
         let first = first.and_then(|&pid| knob_io.thread(pid).ok());
@@ -293,14 +292,4 @@ impl<'h> Holder<'h> {
 /// Fails if the folder of journals cannot be used.
 pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
     JournalFolder::of_user().is_held(pid)
-}
-
-/// Starts the guardian, which restores everything if this process is killed. The guardian is a second cox process:
-/// `cox changes guard JOURNAL`.
-fn post(journal: &Path) -> Result<Guardian, changes::Error> {
-    let mut command = Command::new("/proc/self/exe");
-    // Remove the environment variable that makes a cox process write its timings to a file. The guardian is a cox
-    // process too, and would overwrite the timings of this session.
-    command.args(["changes", "guard"]).arg(journal).env_remove(arch::laps::VARIABLE);
-    Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

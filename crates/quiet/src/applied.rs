@@ -1,0 +1,140 @@
+//! A plan that is applied: the changes are made in an order in which the kernel accepts them and nothing is lost, and
+//! threads that are created later are kept away, too.
+//!
+//! 1. The masks of all threads are journaled, before any cpuset changes: the kernel changes masks then.
+//! 2. The cpusets are made, and the threads of the root cpuset leave it. Threads that were created there meanwhile are found
+//!    by listing it again, until it has no new one.
+//! 3. The program goes to its cpuset. It waits before its exec.
+//! 4. All other settings.
+//! 5. Threads of the kernel that may still use the quiet CPUs lose them.
+
+use std::collections::BTreeSet;
+
+use changes::undo::Undone;
+use changes::{Error, Name, Session};
+
+use crate::level::Level;
+use crate::plan::Plan;
+use crate::requests::{away, kernel_threads, masks, program, settings};
+use crate::tasks::{Task, TaskList};
+
+/// How often the root cpuset is listed for threads that were created meanwhile.
+const LOOKS: usize = 50;
+
+/// A plan that is applied. Dropping it restores everything.
+pub struct Applied<'s> {
+    session: Session<'s>,
+    plan: Plan,
+    tasks: Box<dyn TaskList + 's>,
+    /// Ids of the threads in the root cpuset that have been looked at.
+    seen: BTreeSet<u32>,
+    /// How many threads were moved away, or lost CPUs of their masks.
+    moved: usize,
+}
+
+impl<'s> Applied<'s> {
+    /// Applies a plan. The processes `of_program` go to the quiet cpuset; all other threads leave the quiet CPUs.
+    ///
+    /// # Errors
+    /// The first change that was not possible, and what became of the changes before it: they are restored.
+    pub fn make(
+        session: Session<'s>,
+        plan: Plan,
+        tasks: Box<dyn TaskList + 's>,
+        of_program: &[u32],
+    ) -> Result<Applied<'s>, (Error, Undone)> {
+        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: 0 };
+        match applied.change_all(of_program) {
+            Ok(()) => Ok(applied),
+            Err(error) => Err((error, applied.session.end())),
+        }
+    }
+
+    fn change_all(&mut self, of_program: &[u32]) -> Result<(), Error> {
+        if self.plan.cpusets.is_some() {
+            let is_of_program = |task: &Task| of_program.contains(&task.process);
+            let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
+            self.session.take(masks(&others))?;
+            self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
+            self.keep_away(&others)?;
+            self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.sweep()?;
+            self.session.take(program(&self.plan, &of_program))?;
+        }
+        self.session.take(settings(&self.plan, |level| level > Level::Cgroup))?;
+        // Read again: most threads of the kernel have left with the others.
+        let now = self.tasks.all()?;
+        self.keep_kernel_away(&now)
+    }
+
+    fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
+        let requests = away(&self.plan, tasks);
+        self.moved += requests.len();
+        self.session.take(requests)
+    }
+
+    fn keep_kernel_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
+        let requests = kernel_threads(&self.plan, tasks);
+        self.moved += requests.len();
+        self.session.take(requests)
+    }
+
+    /// Keeps threads away that have come to the root cpuset since the last time: the kernel's, and those that another program
+    /// has put there.
+    ///
+    /// # Errors
+    /// If the threads cannot be listed, or the kernel refuses a change.
+    pub fn sweep(&mut self) -> Result<(), Error> {
+        if self.plan.cpusets.is_none() {
+            return Ok(());
+        }
+        for _ in 0..LOOKS {
+            let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
+            let new: Vec<u32> = ids.difference(&self.seen).copied().collect();
+            // Ids that are gone may come back with another thread.
+            self.seen = ids;
+            let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
+            let tasks = read(self);
+            if tasks.is_empty() {
+                break;
+            }
+            self.session.take(masks(&tasks))?;
+            self.keep_away(&tasks)?;
+            let tasks = read(self);
+            self.keep_kernel_away(&tasks)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns how many threads were moved away, or lost CPUs of their masks.
+    #[must_use]
+    pub fn moved(&self) -> usize {
+        self.moved
+    }
+
+    /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.
+    #[must_use]
+    pub fn unmoved_interrupts(&self) -> Vec<String> {
+        let unmoved = self.session.unmoved().iter().filter(|knob| knob.thread().is_none());
+        unmoved.map(ToString::to_string).collect()
+    }
+
+    /// Restores everything.
+    pub fn end(self) -> Undone {
+        self.session.end()
+    }
+
+    /// Leaves the changes to the machine, until `cox quiet undo` restores them or the machine is booted.
+    ///
+    /// # Errors
+    /// If the journal cannot be written; everything is restored then.
+    pub fn keep(self) -> Result<Name, Error> {
+        self.session.keep()
+    }
+}

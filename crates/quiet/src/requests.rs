@@ -1,0 +1,77 @@
+//! Which knobs a plan changes, as requests to a session of `changes`. Pure functions.
+
+use changes::format::Change;
+use changes::{ChangeRequest, Claim, Knob, Value};
+use machine::CpuSet;
+
+use crate::level::Level;
+use crate::plan::{Plan, What};
+use crate::tasks::Task;
+
+/// Name of the engine in journals and messages.
+pub const ENGINE: &str = "quiet";
+
+/// Returns the CPUs that the changes of a session keep quiet.
+#[must_use]
+pub fn quiet_cpus(changes: &[Change]) -> CpuSet {
+    let without =
+        |change: &Change| if let Claim::Without { cpus, .. } = &change.claim { Some(cpus.clone()) } else { None };
+    changes.iter().filter_map(without).fold(CpuSet::new(), |all, cpus| all.union(&cpus))
+}
+
+fn request(knob: Knob, claim: Claim) -> ChangeRequest {
+    ChangeRequest { engine: ENGINE.to_owned(), knob, claim, heir_of: Vec::new() }
+}
+
+/// Returns requests to journal the masks of these threads: the kernel changes them when cpusets change, and need not restore
+/// them.
+pub(crate) fn masks(tasks: &[Task]) -> Vec<ChangeRequest> {
+    tasks.iter().map(|task| request(Knob::Affinity(task.thread), Claim::Confined)).collect()
+}
+
+/// Returns the requests of a plan's settings on some levels, in order.
+pub(crate) fn settings(plan: &Plan, is_wanted: impl Fn(Level) -> bool) -> Vec<ChangeRequest> {
+    let steps = plan.steps.iter().filter(|step| is_wanted(step.level));
+    let settings =
+        steps.filter_map(|step| if let What::Settings(settings) = &step.what { Some(settings) } else { None });
+    settings.flatten().map(|(knob, claim)| request(knob.clone(), claim.clone())).collect()
+}
+
+/// Returns the requests that keep threads of the root cpuset away from the quiet CPUs. In version 1, they move to the system's
+/// cpuset. In version 2, the masks of user threads lose the quiet CPUs: a process there may not leave the cgroup whose limits
+/// it has. Threads of other cgroups keep them; their cpusets have lost the quiet CPUs.
+pub(crate) fn away(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
+    let Some(own) = &plan.cpusets else { return Vec::new() };
+    let in_root = tasks.iter().filter(|task| task.cgroup.as_deref() == Some(&own.hierarchy));
+    let away = |task: &Task| match &own.system {
+        Some(system) => {
+            let knob = Knob::Membership { thread: task.thread, hierarchy: own.hierarchy.clone() };
+            Some(request(knob, Claim::Exactly(Value::Cgroup(system.clone()))))
+        }
+        None => (!task.is_of_kernel).then(|| without(plan, task))?,
+    };
+    in_root.filter_map(away).collect()
+}
+
+/// Returns the requests that keep threads of the kernel away which no cpuset keeps away.
+pub(crate) fn kernel_threads(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
+    let is_wanted = plan.steps.iter().any(|step| step.what == What::KernelThreads);
+    let of_kernel = tasks.iter().filter(|task| is_wanted && task.is_of_kernel);
+    of_kernel.filter_map(|task| without(plan, task)).collect()
+}
+
+/// Returns the request that takes the quiet CPUs from a thread's mask; `None` if it has none of them.
+fn without(plan: &Plan, task: &Task) -> Option<ChangeRequest> {
+    let is_there = !task.mask.intersection(&plan.chosen.cpus).is_empty();
+    is_there.then(|| request(Knob::Affinity(task.thread), plan.chosen.claim()))
+}
+
+/// Returns the requests that move the program's processes to the quiet cpuset.
+pub(crate) fn program(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
+    let Some(own) = &plan.cpusets else { return Vec::new() };
+    let into = |task: &Task| {
+        let knob = Knob::Membership { thread: task.thread, hierarchy: own.hierarchy.clone() };
+        request(knob, Claim::Exactly(Value::Cgroup(own.quiet.clone())))
+    };
+    tasks.iter().map(into).collect()
+}

@@ -1,0 +1,102 @@
+//! The threads of the machine, as far as it matters which of them can be kept away from the quiet CPUs.
+
+use std::path::{Path, PathBuf};
+
+use changes::Thread;
+use machine::cgroup::{Hierarchies, Hierarchy, Version};
+use machine::limits::{Who, allowed_cpus};
+use machine::process;
+use machine::{CpuSet, Error, Root};
+
+/// A thread of a program or of the kernel. Threads that the kernel lets nobody move are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The thread.
+    pub thread: Thread,
+    /// The process.
+    pub process: u32,
+    /// Whether it is a thread of the kernel.
+    pub is_of_kernel: bool,
+    /// The CPUs that it may use.
+    pub mask: CpuSet,
+    /// Folder of its cgroup; `None` if it has none in the part of the hierarchy that is mounted here.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Lists threads: those of this machine, or in tests those of a made-up one.
+pub trait TaskList {
+    /// Returns all threads that can be moved. Threads that end meanwhile are left out.
+    ///
+    /// # Errors
+    /// If the processes cannot be listed.
+    fn all(&self) -> Result<Vec<Task>, Error>;
+
+    /// Returns the ids of all threads in the root of the hierarchy of cpusets, those included that nobody can move.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    fn ids_in_root(&self) -> Result<Vec<u32>, Error>;
+
+    /// Returns the thread with this id; `None` if it has ended or cannot be moved.
+    fn one(&self, tid: u32) -> Option<Task>;
+}
+
+/// The threads below a [`Root`].
+#[derive(Debug)]
+pub struct Tasks {
+    root: Root,
+    hierarchy: Option<Hierarchy>,
+}
+
+impl Tasks {
+    /// Prepares to read threads and their cgroups in the hierarchy with this mount point, if there is one.
+    ///
+    /// # Errors
+    /// If the mounts cannot be read.
+    pub fn of(root: &Root, hierarchy: Option<&Path>) -> Result<Tasks, Error> {
+        let mounted = hierarchy.map(|_| Hierarchies::read(root)).transpose()?;
+        let hierarchy = mounted.zip(hierarchy).and_then(|(all, mount)| all.of_folder(mount).cloned());
+        Ok(Tasks { root: root.clone(), hierarchy })
+    }
+
+    fn read(&self, process: u32, tid: u32) -> Option<Task> {
+        let task = process::Task::thread(&self.root, process, tid);
+        let stat = task.stat().ok().filter(|stat| !stat.is_bound() && !matches!(stat.state, 'Z' | 'X'))?;
+        let hierarchy = self.hierarchy.as_ref();
+        let cgroup = hierarchy.and_then(|hierarchy| Some(hierarchy.cgroup_of(&task.cgroups().ok()?)?.folder));
+        Some(Task {
+            thread: Thread { tid, start_ns: stat.start_boottime_ns },
+            process,
+            is_of_kernel: stat.is_of_kernel(),
+            mask: allowed_cpus(&self.root, Who::Task(tid)).ok()?,
+            cgroup,
+        })
+    }
+}
+
+impl TaskList for Tasks {
+    fn all(&self) -> Result<Vec<Task>, Error> {
+        let mut tasks = Vec::new();
+        for pid in self.root.list_numbers("/proc")? {
+            let threads = process::Task::process(&self.root, pid).threads().unwrap_or_default();
+            tasks.extend(threads.into_iter().filter_map(|tid| self.read(pid, tid)));
+        }
+        Ok(tasks)
+    }
+
+    fn ids_in_root(&self) -> Result<Vec<u32>, Error> {
+        let Some(hierarchy) = &self.hierarchy else { return Ok(Vec::new()) };
+        let list = match hierarchy.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        };
+        let text = self.root.read_text(hierarchy.mount_point.join(list))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
+    fn one(&self, tid: u32) -> Option<Task> {
+        // The folder of a process exists under the id of each of its threads.
+        let status = process::Task::process(&self.root, tid).status().ok()?;
+        self.read(status.tgid, tid)
+    }
+}
