@@ -63,7 +63,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::TooMany(most, wanted) => write!(
                 f,
-                "{wanted} CPUs are wanted, and {most} can become quiet: the others are isolated, or in partitions, or the last one. Fix: want fewer"
+                "{wanted} CPUs are wanted, and {most} can become quiet: the others are isolated, in partitions, quiet already, or the last one. Fix: want fewer"
             ),
             Refusal::Offline(cpus) => write!(f, "not online: CPUs {cpus}"),
             Refusal::NotAllowed(cpus) => write!(f, "cox may not use CPUs {cpus}: it is in a cpuset without them"),
@@ -96,6 +96,13 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
     if online.len() == 1 {
         return Err(Refusal::OneCpu);
     }
+    // Before the cpuset: that session has taken its CPUs from the cpuset of everything else, and so from cox's.
+    for (owner, its) in &facts.quieted {
+        let common = cpus.intersection(its);
+        if !common.is_empty() {
+            return Err(Refusal::Quieted(common, owner.display().to_string()));
+        }
+    }
     if let Some(others) = outside(&facts.allowed) {
         return Err(Refusal::NotAllowed(others));
     }
@@ -107,12 +114,6 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
         let common = cpus.intersection(its);
         if !common.is_empty() {
             return Err(Refusal::InPartition(common, owner.display().to_string()));
-        }
-    }
-    for (owner, its) in &facts.quieted {
-        let common = cpus.intersection(its);
-        if !common.is_empty() {
-            return Err(Refusal::Quieted(common, owner.display().to_string()));
         }
     }
     let housekeeping = online.difference(cpus).difference(&taken(facts));
