@@ -71,7 +71,9 @@ pub fn measure(options: &QuietMeasure) -> Result<u8> {
         length_ns: options.length.as_nanos() as u64,
         ranks: options.ranks,
         work_ns: options.work.as_nanos() as u64,
-        levels: (0..levels.len()).map(|at| of_level(levels[at], &found[at], at.checked_sub(1).map(|at| &found[at]))).collect(),
+        levels: (0..levels.len())
+            .map(|at| of_level(levels[at], &found[at], at.checked_sub(1).map(|at| &found[at])))
+            .collect(),
     };
     let text_output = (!matches!(json_output, Some(Output::Stdout))).then_some(Output::Stdout);
     print(text_output, false, |style| report.text(style))?;

@@ -100,7 +100,8 @@ impl LevelsReport {
         table.column("this kernel", Align::Right, 0, each(&|at| us(at.kernel.median)));
         table.column("outside", Align::Right, 1, each(&|at| us(at.outside.median)));
         table.column("the step takes away", Align::Right, 0, each(&|at| self.step(at)));
-        let slowdown = |at: &AtLevel| at.slowdown.map_or("–".to_owned(), |slowdown| format!("{:.3}", slowdown.median));
+        let slowdown =
+            |at: &AtLevel| at.slowdown.map_or("–".to_owned(), |slowdown| format!("{:.3}", slowdown.median));
         table.column(&format!("S({})", self.ranks), Align::Right, 2, each(&slowdown));
         if self.levels.iter().any(|at| at.housekeeping.is_some()) {
             let cell = |at: &AtLevel| at.housekeeping.map_or("–".to_owned(), |share| us(share.median));
@@ -184,7 +185,11 @@ mod tests {
             length_ns: 2_000_000_000,
             ranks: 4096,
             work_ns: 1_000_000,
-            levels: vec![level("pin", 0.12, None), level("cgroup", 0.01, Some(&sure)), level("irq", 0.01, Some(&unsure))],
+            levels: vec![
+                level("pin", 0.12, None),
+                level("cgroup", 0.01, Some(&sure)),
+                level("irq", 0.01, Some(&unsure)),
+            ],
         }
     }
 
@@ -192,7 +197,10 @@ mod tests {
     fn a_step_that_cannot_be_told_from_noise_says_so() {
         let text = report().text(&Style::default());
         assert!(text.contains("110000.0 µs/s") && text.contains("not told from noise"), "{text}");
-        assert!(text.contains("irq takes 12.0 times less than pin") && text.contains("the step to cgroup wins"), "{text}");
+        assert!(
+            text.contains("irq takes 12.0 times less than pin") && text.contains("the step to cgroup wins"),
+            "{text}"
+        );
     }
 
     #[test]
