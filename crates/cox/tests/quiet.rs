@@ -1,11 +1,12 @@
 //! `cox quiet` on this machine: what it refuses, what it changes, and that everything comes back.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use machine::Root;
-use quiet::{Cpusets, Facts, Snapshot, choose};
+use machine::{CpuSet, Root};
+use quiet::{Cpusets, Facts, Snapshot, Task, TaskList, Tasks, choose};
 use report::quiet::QuietReport;
 use serde_json::Value;
 use testkit::run::wait_for;
@@ -91,24 +92,40 @@ fn quiet_cpu(test: &str) -> Option<String> {
     choose(&facts, 1).ok().map(|chosen| chosen.cpus.to_string())
 }
 
+/// The threads that may use a CPU, but for those that the kernel binds to it.
+fn users_of(cpu: &CpuSet) -> Vec<Task> {
+    let facts = Facts::read(&Root::live()).unwrap();
+    let (Cpusets::V1 { mount, .. } | Cpusets::V2 { mount }) = facts.cpusets else { return Vec::new() };
+    let tasks = Tasks::of(&Root::live(), Some(&mount)).unwrap().all().unwrap();
+    tasks.into_iter().filter(|task| !task.mask.intersection(cpu).is_empty()).collect()
+}
+
 #[test]
 fn a_program_has_the_quiet_cpu_alone_and_everything_comes_back() {
     let Some(cpu) = quiet_cpu("a_program_has_the_quiet_cpu_alone_and_everything_comes_back") else { return };
-    // Each thread that may use the CPU, and is not bound to it by the kernel, is the program's.
-    let script = format!(
-        "grep Cpus_allowed_list /proc/self/status; for task in /proc/[0-9]*/task/[0-9]*; do \
-         taskset -pc ${{task##*/}} 2>/dev/null; done | grep -E '[:,-] *{cpu}$|: {cpu}[,-]' | wc -l; exit 7"
-    );
+    let cpus: CpuSet = cpu.parse().unwrap();
     for level in ["pin", "cgroup", "no-balance", "irq", "work", "full"] {
-        let ran = quiet(&["--cpus", &cpu, "--level", level, "--", "sh", "-c", &script]);
-        let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
-        assert_eq!(ran.status.code(), Some(7), "{level}: {err}");
-        assert!(out.starts_with(&format!("Cpus_allowed_list:\t{cpu}\n")), "{level}: {out}");
-        let heading = format!("CPU {cpu} quiet for");
-        assert!(
-            err.contains(&heading) && (level == "pin" || err.contains("everything is as it was")),
-            "{level}: {err}"
-        );
+        let before = Snapshot::take(&Root::live()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
+        command.args(["quiet", "--cpus", &cpu, "--level", level, "--", "sh", "-c", "echo $$; read line; exit 7"]);
+        let mut cox = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(cox.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let program: u32 = line.trim().parse().unwrap();
+        let users = users_of(&cpus);
+        let own: Vec<&Task> = users.iter().filter(|task| task.process == program).collect();
+        assert_eq!(own.iter().map(|task| &task.mask).collect::<Vec<_>>(), [&cpus], "{level}");
+        let stays = |task: &&Task| match level {
+            "pin" => false,
+            "work" | "full" => task.process != program,
+            _ => task.process != program && !task.is_of_kernel,
+        };
+        assert_eq!(users.iter().filter(stays).collect::<Vec<_>>(), [] as [&Task; 0], "{level}");
+        let ran = cox.wait_with_output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.code() == Some(7) && said.contains(&format!("CPU {cpu} quiet for")), "{level}: {said}");
+        assert!(level == "pin" || said.contains("everything is as it was"), "{level}: {said}");
+        assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0], "{level}");
     }
 }
 
@@ -157,7 +174,7 @@ fn killed_at_any_time_everything_comes_back() {
     let before = Snapshot::take(&Root::live()).unwrap();
     for ms in [5, 10, 15, 20, 30, 40, 60, 100, 300] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
-        let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "60"]).spawn().unwrap();
+        let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "0.4"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(ms));
         cox.kill().unwrap();
         cox.wait().unwrap();
