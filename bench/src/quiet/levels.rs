@@ -59,7 +59,7 @@ fn of(report: &LevelsReport, level: Level) -> Result<&AtLevel> {
 
 fn table(found: &mut Findings, cpu: u32, report: &LevelsReport) {
     found.line(format!(
-        "CPU {cpu}: stolen %, medians of {} rounds (95 %) | ticks | this kernel otherwise | outside | the step wins | S({})",
+        "CPU {cpu}: stolen %, medians of {} rounds (95 %) | ticks, net | this kernel otherwise, net | the rest | steal clock | the step wins | S({})",
         report.rounds, report.ranks
     ));
     for at in &report.levels {
@@ -68,8 +68,10 @@ fn table(found: &mut Findings, cpu: u32, report: &LevelsReport) {
             (Some(_), None) => "not told from noise".to_owned(),
             (Some(gain), Some(_)) => format!("{:+.3} %", 100.0 * gain.median),
         };
-        let (ticks, kernel, outside) = (at.ticks.median, at.kernel.median, at.outside.median);
-        let parts = [ticks, kernel, outside].map(|share| format!("{:.3}", 100.0 * share)).join(" | ");
+        let parts = [at.ticks, at.kernel, at.rest, at.steal]
+            .map(|part| part.median)
+            .map(|share| format!("{:.3}", 100.0 * share))
+            .join(" | ");
         let slowdown = at.slowdown.map_or(0.0, |slowdown| slowdown.median);
         found.line(format!("  {:10} {} | {parts} | {step} | {slowdown:.3}", at.level, percent(&at.stolen)));
     }
@@ -105,11 +107,11 @@ pub fn under_load(field: &Field<'_>, runs: u16) -> Result<Findings> {
                 ratio.median, limits.times
             ),
         );
-        // What neither ticks nor the host take is what the levels can change.
-        let without = |values: &[f64; 4]| values[2].max(1e-9);
+        // This is what the levels can change.
+        let without = |values: &[f64; 5]| values[2].max(1e-9);
         let own: Vec<f64> =
             pin.values.iter().zip(&full.values).map(|(pin, full)| without(pin) / without(full)).collect();
-        found.line(format!("CPU {cpu}: of what is neither tick nor from outside, {:.0} times less", median(&own)));
+        found.line(format!("CPU {cpu}: of what this kernel takes besides ticks, {:.0} times less", median(&own)));
         found.require(
             full.kernel.median <= limits.kernel,
             format!(

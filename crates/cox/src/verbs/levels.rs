@@ -18,7 +18,7 @@ use machine::{CpuSet, Root};
 use outputs::Output;
 use quiet::{Chosen, Facts, Level};
 use random::Random;
-use report::noise::NoiseReport;
+use report::noise::{NoiseReport, Taken};
 use report::quiet::{AtLevel, LEVELS_SCHEMA_VERSION, LevelsReport};
 use session::provenance;
 use tempfile::TempDir;
@@ -34,8 +34,8 @@ const WARM_UP_BESIDE: Duration = Duration::from_millis(200);
 
 /// What one measurement found.
 struct Found {
-    /// Share of the CPUs' time that was stolen, and its parts: ticks, this kernel otherwise, outside.
-    shares: [f64; 4],
+    /// Share of the CPUs' time that was stolen, its parts (ticks, this kernel otherwise, the rest), and the steal clock.
+    shares: [f64; 5],
     /// Slowdown of the program of the forecast.
     slowdown: f64,
     /// Stolen share of the housekeeping CPU.
@@ -95,7 +95,8 @@ fn of_level(level: Level, found: &[Found], before: Option<&Vec<Found>>) -> AtLev
         stolen: of(&|found| found.shares[0]),
         ticks: of(&|found| found.shares[1]),
         kernel: of(&|found| found.shares[2]),
-        outside: of(&|found| found.shares[3]),
+        rest: of(&|found| found.shares[3]),
+        steal: of(&|found| found.shares[4]),
         gain: before.map(gain),
         slowdown: Some(of(&|found| found.slowdown)),
         housekeeping: (!housekeeping.is_empty()).then(|| median_estimate(&housekeeping)),
@@ -186,20 +187,23 @@ fn finish(child: Child, level: Level) -> Result<()> {
     Ok(())
 }
 
-/// Returns the share of the CPUs' time that was stolen, and its parts: ticks, this kernel otherwise, outside or unknown.
-fn shares(report: &NoiseReport) -> [f64; 4] {
-    let (mut stolen, mut parts) = (0.0, [0.0; 3]);
+/// Returns the share of the CPUs' time that was stolen, its parts, and the steal clock. Ticks and other causes have their net times: a detour that
+/// contains a tick may be long because the hypervisor took the CPU meanwhile.
+fn shares(report: &NoiseReport) -> [f64; 5] {
+    let mut sums = [0.0; 5];
     for cpu in &report.cpus {
-        stolen += cpu.stolen();
-        for taken in &cpu.by_cause {
-            let class = report.causes.get(taken.cause as usize).map_or("", |cause| cause.class.as_str());
-            let part = match class {
-                "tick" => 0,
-                "outside" | "unknown" => 2,
-                _ => 1,
+        let of_class = |is_tick: bool| {
+            let is_in = |taken: &&Taken| {
+                let class = report.causes.get(taken.cause as usize).map_or("", |cause| cause.class.as_str());
+                !matches!(class, "outside" | "unknown") && (class == "tick") == is_tick
             };
-            parts[part] += taken.stolen_ns as f64 / cpu.listed_ns().max(1) as f64;
-        }
+            let net_ns: u64 = cpu.by_cause.iter().filter(is_in).map(|taken| taken.inside_ns).sum();
+            net_ns as f64 / cpu.listed_ns().max(1) as f64
+        };
+        let (stolen, ticks, kernel) = (cpu.stolen(), of_class(true), of_class(false));
+        let steal = cpu.steal_ns as f64 / cpu.length_ns.max(1) as f64;
+        let shares = [stolen, ticks, kernel, (stolen - ticks - kernel).max(0.0), steal];
+        sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
     }
-    [stolen, parts[0], parts[1], parts[2]].map(|sum| sum / report.cpus.len().max(1) as f64)
+    sums.map(|sum| sum / report.cpus.len().max(1) as f64)
 }

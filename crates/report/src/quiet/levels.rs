@@ -12,6 +12,9 @@ use crate::table::{Align, Table};
 /// Version of the JSON schema of [`LevelsReport`].
 pub const LEVELS_SCHEMA_VERSION: u32 = 1;
 
+/// Share of the steal clock from which it is worth a sentence.
+const STEAL: f64 = 0.001;
+
 /// The document of `cox quiet measure --json`. Shares are of the measured CPUs' time, medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelsReport {
@@ -44,12 +47,14 @@ pub struct AtLevel {
     pub level: String,
     /// What a thread that computes lost on the quiet CPUs.
     pub stolen: Estimate,
-    /// The part of it that was timer ticks.
+    /// The part of it in timer ticks: net time, by the kernel's events.
     pub ticks: Estimate,
-    /// The part that this kernel caused otherwise: interrupts, other threads, work items, page faults.
+    /// The part in which this kernel did something else: interrupts, other threads, work items, page faults. Net time, by the kernel's events.
     pub kernel: Estimate,
-    /// The part without an event of this kernel: from outside, or unknown.
-    pub outside: Estimate,
+    /// The rest: without an event of this kernel, and entering and leaving it.
+    pub rest: Estimate,
+    /// The hypervisor's steal clock in that time. It is shown beside, never subtracted, and is not a part of `stolen`: it counts in ticks.
+    pub steal: Estimate,
     /// How much less was stolen than at the level before, in the same round; null for the first level. A step wins or loses if the interval does not
     /// contain 0.
     pub gain: Option<Estimate>,
@@ -57,8 +62,8 @@ pub struct AtLevel {
     pub slowdown: Option<Estimate>,
     /// What a thread that computes lost on the housekeeping CPU meanwhile; null if that was not measured.
     pub housekeeping: Option<Estimate>,
-    /// For each round the stolen share, and its parts: ticks, this kernel otherwise, outside.
-    pub values: Vec<[f64; 4]>,
+    /// For each round the stolen share, its parts (ticks, this kernel otherwise, the rest), and the steal clock.
+    pub values: Vec<[f64; 5]>,
 }
 
 impl AtLevel {
@@ -98,7 +103,7 @@ impl LevelsReport {
         table.column("stolen µs/s", Align::Right, 0, each(&|at| us(at.stolen.median)));
         table.column("ticks", Align::Right, 1, each(&|at| us(at.ticks.median)));
         table.column("this kernel", Align::Right, 0, each(&|at| us(at.kernel.median)));
-        table.column("outside", Align::Right, 1, each(&|at| us(at.outside.median)));
+        table.column("the rest", Align::Right, 1, each(&|at| us(at.rest.median)));
         table.column("the step takes away", Align::Right, 0, each(&|at| self.step(at)));
         let slowdown =
             |at: &AtLevel| at.slowdown.map_or("–".to_owned(), |slowdown| format!("{:.3}", slowdown.median));
@@ -139,11 +144,18 @@ impl LevelsReport {
             None => "no step wins anything that can be told from noise".to_owned(),
         });
         sentences.push(format!(
-            "of what is left, ticks take {:.0} %, the rest of this kernel {:.0} %, and what comes from outside {:.0} %",
+            "of what is left, ticks take {:.0} %, this kernel otherwise {:.0} %, and what comes from outside, with entering and leaving the kernel, {:.0} %",
             100.0 * last.ticks.median / last.stolen.median.max(f64::MIN_POSITIVE),
             100.0 * last.kernel.median / last.stolen.median.max(f64::MIN_POSITIVE),
-            100.0 * last.outside.median / last.stolen.median.max(f64::MIN_POSITIVE)
+            100.0 * last.rest.median / last.stolen.median.max(f64::MIN_POSITIVE)
         ));
+        let steal = self.levels.iter().map(|at| at.steal.median).fold(0.0, f64::max);
+        if steal > STEAL {
+            sentences.push(format!(
+                "the hypervisor took up to {:.1} % of the CPU, by its steal clock: no level changes that",
+                100.0 * steal
+            ));
+        }
         sentences
     }
 }
@@ -164,7 +176,8 @@ mod tests {
             stolen: estimate(stolen),
             ticks: estimate(0.004),
             kernel: estimate(stolen - 0.005),
-            outside: estimate(0.001),
+            rest: estimate(0.001),
+            steal: estimate(0.0),
             gain: gain.map(median_estimate),
             slowdown: Some(estimate(1.5)),
             housekeeping: None,
