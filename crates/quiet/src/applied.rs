@@ -26,8 +26,8 @@ pub struct Applied<'s> {
     session: Session<'s>,
     plan: Plan,
     tasks: Box<dyn TaskList + 's>,
-    /// Ids of the threads in the root cpuset that have been looked at.
-    seen: BTreeSet<u32>,
+    /// Ids of the threads in the root cpuset, when it was listed last.
+    listed: BTreeSet<u32>,
     /// How many threads were moved away, or lost CPUs of their masks.
     moved: usize,
 }
@@ -43,7 +43,7 @@ impl<'s> Applied<'s> {
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, (Error, Undone)> {
-        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: 0 };
+        let mut applied = Applied { session, plan, tasks, listed: BTreeSet::new(), moved: 0 };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err((error, applied.session.end())),
@@ -57,7 +57,7 @@ impl<'s> Applied<'s> {
             self.session.take(masks(&others))?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
             self.keep_away(&others)?;
-            self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
@@ -90,9 +90,9 @@ impl<'s> Applied<'s> {
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
-            let new: Vec<u32> = ids.difference(&self.seen).copied().collect();
+            let new: Vec<u32> = ids.difference(&self.listed).copied().collect();
             // Ids that are gone may come back with another thread.
-            self.seen = ids;
+            self.listed = ids;
             let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
             let tasks = read(self);
             if tasks.is_empty() {
