@@ -23,7 +23,7 @@ const EVENTS: [&str; 9] = [
 #[must_use]
 pub fn id(root: &Root, group: &str, event: &str) -> Option<u64> {
     let of = |mount: &&str| root.read_number(Path::new(mount).join("events").join(group).join(event).join("id")).ok();
-    MOUNTS.iter().find_map(|mount| of(mount))
+    MOUNTS.iter().find_map(of)
 }
 
 /// Returns the format texts of the scheduler events that this user may read.

@@ -37,6 +37,7 @@ impl<'s> Applied<'s> {
     ///
     /// # Errors
     /// The first change that was not possible, and what became of the changes before it: they are restored.
+    #[allow(clippy::result_large_err, reason = "it is returned once in a session")]
     pub fn make(
         session: Session<'s>,
         plan: Plan,
