@@ -1,8 +1,8 @@
 //! Moves all threads out of a cgroup that the session has made, so that it can be removed.
 //!
-//! Threads that the session itself has moved there are back before. What is left was created there meanwhile: such a
-//! thread has inherited the cgroup, and the mask that the kernel gave its creator because of it. So it goes where its
-//! creator came from, and gets its creator's original mask. The creator may have been created there too; then its own
+//! A thread that the session itself has moved there goes where it came from, and its journal entries say the rest. All
+//! other threads were created there meanwhile: such a thread has inherited the cgroup, and the mask that the kernel gave
+//! its creator because of it. So it goes where its creator came from, and gets its creator's original mask. The creator may have been created there too; then its own
 //! creator decides, and so on. If none of them was moved by the session, the thread goes to the cgroup above.
 
 use std::path::{Path, PathBuf};
@@ -100,7 +100,8 @@ impl Member<'_> {
         Knob::Membership { thread: self.thread, hierarchy: self.hierarchy.to_owned() }
     }
 
-    /// Moves the thread out of `cgroup`, and restores its mask. Returns false if it has left the cgroup already.
+    /// Moves the thread out of `cgroup`, and restores its mask. Returns false if it has left the cgroup already, or if the
+    /// session knows it.
     fn leave(&self, cgroup: &Path, own: &OwnCgroups<'_>, changes: &[Change]) -> Result<bool, Error> {
         let knob = self.knob();
         let from = |change: &Change| match &change.original {
@@ -122,11 +123,13 @@ impl Member<'_> {
         }
         let has_left = result?;
         let affinity = Knob::Affinity(self.thread);
-        // A thread that the session knows has a journal entry of its own.
+        // The session has moved this thread here, or has a journal entry of its mask. The mask of a thread that was only
+        // moved is its own.
+        if change_of(changes, &knob).or_else(|| change_of(changes, &affinity)).is_some() {
+            return Ok(false);
+        }
         let of_creator = |creator: &Thread| change_of(changes, &affinity.of(*creator)?);
-        if change_of(changes, &affinity).is_none()
-            && let Some(change) = creators.iter().find_map(of_creator)
-        {
+        if let Some(change) = creators.iter().find_map(of_creator) {
             put_back(self.knob_io, &affinity, change)?;
         }
         Ok(has_left)

@@ -1,14 +1,18 @@
-//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`]). Pure functions.
+//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`]).
 
 use machine::CpuSet;
 
 use crate::claim::Claim;
 use crate::knob::Knob;
+use crate::knob_io::KnobIo;
 
 /// A knob's CPUs before any session changed it, and those that replace them where none is left.
 pub(crate) struct Base<'b> {
     pub(crate) original: &'b CpuSet,
     pub(crate) otherwise: &'b CpuSet,
+    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all. A thread in the root of the
+    /// cpusets may have been created with CPUs of a partition, which leave its mask as soon as anybody sets it.
+    pub(crate) possible: Option<CpuSet>,
     /// Whether an empty set means that the CPUs are not chosen yet, as in a new cpuset, and not that there are none, as
     /// in `rps_cpus`.
     pub(crate) is_open: bool,
@@ -16,13 +20,20 @@ pub(crate) struct Base<'b> {
 
 impl<'b> Base<'b> {
     pub(crate) fn of(knob: &Knob, original: &'b CpuSet, otherwise: &'b CpuSet) -> Base<'b> {
-        Base { original, otherwise, is_open: matches!(knob, Knob::CpuList(_)) }
+        Base { original, otherwise, possible: None, is_open: matches!(knob, Knob::CpuList(_)) }
+    }
+
+    /// Takes into account what the kernel lets the knob have.
+    pub(crate) fn on(self, knob_io: &dyn KnobIo, knob: &Knob) -> Base<'b> {
+        let Knob::Affinity(thread) = knob else { return self };
+        Base { possible: knob_io.possible_cpus(*thread).ok(), ..self }
     }
 
     /// Returns the original without the CPUs of `claims`. If that leaves nothing, returns the replacing CPUs without them.
     pub(crate) fn without<'c>(&self, claims: impl IntoIterator<Item = &'c CpuSet>) -> CpuSet {
         let free = claims.into_iter().fold(CpuSet::new(), |free, cpus| free.union(cpus));
         let rest = self.original.difference(&free);
+        let rest = self.possible.as_ref().map_or_else(|| rest.clone(), |possible| rest.intersection(possible));
         let is_chosen = !self.original.is_empty() || self.is_open;
         if rest.is_empty() && is_chosen { self.otherwise.difference(&free) } else { rest }
     }
@@ -56,7 +67,7 @@ mod tests {
     #[test]
     fn what_is_left_is_never_empty_unless_it_was() {
         let (online, some, none) = (cpus("0-7"), cpus("2-4"), cpus(""));
-        let base = |original, is_open| Base { original, otherwise: &online, is_open };
+        let base = |original, is_open| Base { original, otherwise: &online, possible: None, is_open };
         assert_eq!(base(&some, false).without([&cpus("3"), &cpus("7")]), cpus("2,4"));
         assert_eq!(base(&some, false).without([&cpus("2-4")]), cpus("0-1,5-7"));
         assert_eq!(base(&none, false).without([&cpus("2-4")]), cpus(""));
@@ -70,7 +81,7 @@ mod tests {
             let set = |bits: u32| -> CpuSet { (0..8).filter(|cpu| bits & (1 << cpu) != 0).collect() };
             let (original, online) = (set(original), set(255));
             let (one, two) = (set(one), set(two & !one));
-            let base = Base { original: &original, otherwise: &online, is_open: false };
+            let base = Base { original: &original, otherwise: &online, possible: None, is_open: false };
             let claims = [&one, &two];
             let of_some: Vec<&CpuSet> = (0..2).filter(|at| which & (1 << at) != 0).map(|at| claims[at as usize]).collect();
             let now = base.without(of_some);

@@ -167,7 +167,7 @@ impl<'h> Session<'h> {
             if matches!(change.claim, Claim::AtTimes(_)) {
                 continue;
             }
-            let shared = Session::without(others, &change);
+            let shared = self.without(others, &change);
             let Some(wanted) = change.claim.first().or(shared) else { continue };
             // What is read back must be this value, and not any that the claim covers.
             let change = match change.claim {
@@ -183,13 +183,13 @@ impl<'h> Session<'h> {
     }
 
     /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
-    fn without(others: &Others, change: &Change) -> Option<Value> {
+    fn without(&self, others: &Others, change: &Change) -> Option<Value> {
         let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original)
         else {
             return None;
         };
         let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
-        let base = Base::of(&change.knob, original, otherwise);
+        let base = Base::of(&change.knob, original, otherwise).on(self.knob_io, &change.knob);
         Some(Value::Cpus(base.without(of_others.chain([mine]))))
     }
 

@@ -60,7 +60,7 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
         return change.clone();
     };
     let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| kept_free(claim)).collect();
-    let base = Base::of(&change.knob, original, otherwise);
+    let base = Base::of(&change.knob, original, otherwise).on(knob_io, &change.knob);
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {
         Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,

@@ -253,6 +253,10 @@ impl Recorder {
         }
         self.files.write(knob, value)?;
         self.cgroups.judge(path).map_err(failed)?;
+        let requested = self.root.path(path.with_file_name("cpumask_requested"));
+        if path.ends_with("cpumask") && requested.exists() {
+            fs::copy(self.root.path(path), requested).map_err(failed)?;
+        }
         let answers = self.answers.borrow();
         answers.get(path).map_or(Ok(()), |text| fs::write(self.root.path(path), text).map_err(failed))
     }
