@@ -33,7 +33,7 @@ pub struct Machine {
 }
 
 /// A folder in memory if there is such a place: a session syncs its journal, and these tests make thousands of them.
-fn folder() -> TempDir {
+pub fn folder() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
@@ -168,6 +168,11 @@ impl Machine {
     /// As after SIGKILL of a session and its guardian: the journal stays, and the id belongs to another process.
     pub fn kill<T>(&self, session: T, owner: u32) {
         std::mem::forget(session);
+        self.revive(owner);
+    }
+
+    /// Gives the id of a process to another one.
+    pub fn revive(&self, owner: u32) {
         let thread = self.io.threads()[&owner].clone();
         self.io.add(owner, RecordedThread { start_ns: thread.start_ns + 1, ..thread });
     }
