@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
@@ -108,12 +109,14 @@ impl Member<'_> {
             Value::Cgroup(folder) if !own.contains(folder) => Some(folder.clone()),
             _ => None,
         };
-        let creators = self.creators();
+        let creators = lineage(self.knob_io, self.thread);
         let known = creators.iter().find_map(|creator| change_of(changes, &knob.of(*creator)?).and_then(from));
-        let above = own.above(cgroup);
+        // Its creator has ended: then it came with one of those that the session has moved here.
+        let is_into = |change: &&Change| matches!(&change.claim, Claim::Exactly(Value::Cgroup(into)) if into == cgroup);
+        let moved = changes.iter().filter(is_into).find_map(from);
         let mut result = Ok(false);
         // The creator's cgroup may have been removed.
-        for target in known.into_iter().chain(above) {
+        for target in known.into_iter().chain(moved).chain(own.above(cgroup)) {
             let here = Value::Cgroup(cgroup.to_owned());
             let out = |now: &Value| (*now == here).then(|| Value::Cgroup(target.clone()));
             result = self.knob_io.exchange(&knob, &out).map(|now| now == here);
@@ -135,20 +138,20 @@ impl Member<'_> {
         Ok(has_left)
     }
 
-    /// Returns the thread itself, and the tasks that it comes from.
-    fn creators(&self) -> Vec<Thread> {
-        let mut creators = vec![self.thread];
-        while let Some(tid) = creators.last().and_then(|last| self.knob_io.creator_of(last.tid)) {
-            let Some(start_ns) = self.knob_io.started_ns(tid).filter(|_| creators.len() < ANCESTORS) else { break };
-            creators.push(Thread { tid, start_ns });
-        }
-        creators
-    }
-
     fn left(&self, reason: String, original: Option<PathBuf>) -> Left {
         let original = Value::Cgroup(original.unwrap_or_default());
         Left { knob: self.knob(), reason, is_theirs: false, original }
     }
+}
+
+/// Returns a thread, and the tasks that it comes from, the nearest first.
+pub(crate) fn lineage(knob_io: &dyn KnobIo, thread: Thread) -> Vec<Thread> {
+    let mut lineage = vec![thread];
+    while let Some(tid) = lineage.last().and_then(|last| knob_io.creator_of(last.tid)) {
+        let Some(start_ns) = knob_io.started_ns(tid).filter(|_| lineage.len() < ANCESTORS) else { break };
+        lineage.push(Thread { tid, start_ns });
+    }
+    lineage
 }
 
 /// Returns the first change of a knob.

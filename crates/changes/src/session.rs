@@ -5,9 +5,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use machine::CpuSet;
+
 use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
+use crate::evacuation::lineage;
 use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
@@ -218,6 +221,21 @@ impl<'h> Session<'h> {
         Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
     }
 
+    /// Returns those of the requests whose knobs other sessions hold, too.
+    ///
+    /// # Errors
+    /// Fails if the journals cannot be read.
+    pub fn shared(&self, requests: Vec<ChangeRequest>) -> Result<Vec<ChangeRequest>, Error> {
+        let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
+        Ok(requests.into_iter().filter(|request| others.of(&request.knob).next().is_some()).collect())
+    }
+
+    /// Returns the tasks that a thread comes from, the nearest first, for [`ChangeRequest::heir_of`].
+    #[must_use]
+    pub fn creators_of(&self, thread: Thread) -> Vec<Thread> {
+        lineage(self.knob_io, thread).split_off(1)
+    }
+
     /// Returns a handle by which any thread can set the knob any number of times. The session must have taken
     /// (journaled) the knob, which must belong to a thread. The handle stops working when the session begins to
     /// restore.
@@ -271,12 +289,14 @@ impl<'h> Session<'h> {
         let original = match self.find(&knob).or_else(|| others.of(&knob).next()) {
             Some(change) => change.original.clone(),
             None => {
-                let ancestors: Vec<Knob> = heir_of.iter().filter_map(|thread| knob.of(*thread)).collect();
-                let known = ancestors.iter().find_map(|knob| {
-                    let births = self.births.iter().find(|births| births.knob == *knob);
-                    self.find(knob).or(births).or_else(|| others.of(knob).next())
-                });
-                match known.filter(|change| is_ours(self.knob_io, &knob, &change.claim, &now)) {
+                let ancestors = heir_of.iter().filter_map(|thread| knob.of(*thread));
+                let changes_of = |ancestor: Knob| {
+                    let births = self.births.iter().find(|births| births.knob == ancestor);
+                    let own = self.find(&ancestor).or(births);
+                    own.into_iter().chain(others.of(&ancestor)).collect::<Vec<&Change>>()
+                };
+                let known = ancestors.map(changes_of).find(|changes| !changes.is_empty()).unwrap_or_default();
+                match known.into_iter().find(|change| self.is_inherited(others, change, &knob, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
                     None => now,
                 }
@@ -286,6 +306,19 @@ impl<'h> Session<'h> {
             self.knob_io.way_back(&knob, &original, &first)?;
         }
         Ok(Change { engine, knob, original, claim })
+    }
+
+    /// Returns whether a thread has inherited the value `now` of its knob from a thread for which a session has made
+    /// `change`. A value without some CPUs must be exactly what sessions have made of the original.
+    fn is_inherited(&self, others: &Others, change: &Change, knob: &Knob, now: &Value) -> bool {
+        let (Claim::Without { cpus, otherwise }, Value::Cpus(original), Value::Cpus(now)) =
+            (&change.claim, &change.original, now)
+        else {
+            return is_ours(self.knob_io, knob, &change.claim, now);
+        };
+        let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
+        let claims: Vec<&CpuSet> = of_others.chain([cpus]).collect();
+        Base::of(knob, original, otherwise).on(self.knob_io, knob).is_without(now, &claims)
     }
 
     /// Returns the value of this knob of a process's first thread (its leader). If the leader has ended before other

@@ -11,11 +11,12 @@
 use std::collections::BTreeSet;
 
 use changes::undo::Undone;
-use changes::{Error, Name, Session};
+use changes::{ChangeRequest, Error, Name, Session};
 
+use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
 use crate::plan::Plan;
-use crate::requests::{away, kernel_threads, masks, program, settings};
+use crate::requests::{away, kernel_threads, masks, program, settings, stay};
 use crate::tasks::{Task, TaskList};
 
 /// How often the root cpuset is listed for threads that were created meanwhile.
@@ -51,13 +52,22 @@ impl<'s> Applied<'s> {
     }
 
     fn change_all(&mut self, of_program: &[u32]) -> Result<(), Error> {
-        if self.plan.cpusets.is_some() {
+        if let Some(own) = self.plan.cpusets.clone() {
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
-            self.session.take(masks(&others))?;
-            self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
-            self.keep_away(&others)?;
             self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            // What other sessions' programs have does not change.
+            let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
+            let others = others.into_iter().filter(|task| !is_quiet(task));
+            // Another session may have moved threads to the system's cpuset. When it ends first, they stay for this one.
+            // Those that were created there go with the last of them.
+            let is_there = |task: &Task| own.system.is_some() && task.cgroup == own.system;
+            let (there, elsewhere): (Vec<Task>, Vec<Task>) = others.partition(is_there);
+            self.session.take(self.masks(&elsewhere))?;
+            self.session.take(self.session.shared(self.masks(&there))?)?;
+            self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
+            self.session.take(self.session.shared(stay(&self.plan, &there))?)?;
+            self.keep_away(&elsewhere)?;
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
@@ -65,6 +75,10 @@ impl<'s> Applied<'s> {
         // Read again: most threads of the kernel have left with the others.
         let now = self.tasks.all()?;
         self.keep_kernel_away(&now)
+    }
+
+    fn masks(&self, tasks: &[Task]) -> Vec<ChangeRequest> {
+        masks(&self.plan, tasks, |thread| self.session.creators_of(thread))
     }
 
     fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
@@ -98,7 +112,7 @@ impl<'s> Applied<'s> {
             if tasks.is_empty() {
                 break;
             }
-            self.session.take(masks(&tasks))?;
+            self.session.take(self.masks(&tasks))?;
             self.keep_away(&tasks)?;
             let tasks = read(self);
             self.keep_kernel_away(&tasks)?;
@@ -126,7 +140,10 @@ impl<'s> Applied<'s> {
     }
 
     /// Restores everything.
-    pub fn end(self) -> Undone {
+    pub fn end(mut self) -> Undone {
+        // Threads that were created in the root cgroup since the last time may have inherited a mask. If they cannot be
+        // listed, everything else is restored.
+        let _ = self.sweep();
         self.session.end()
     }
 

@@ -33,24 +33,39 @@ fn each(mut test: impl FnMut(&Scene, bool)) {
     }
 }
 
+/// In version 2, the child has a mask that the session has set: the kernel would not restore it.
 #[test]
 fn a_child_of_a_thread_that_was_moved_goes_where_that_came_from() {
     each(|scene, is_killed| {
         let before = (scene.machine)().snapshot();
-        let machine = during(scene, is_killed, |machine, plan, _| {
+        let machine = during(scene, is_killed, |machine, plan, applied| {
             machine.io.bear(60, 5);
             machine.io.bear(61, 60);
-            // Its creator has ended.
-            machine.io.bear(62, 61);
-            machine.io.end(61);
-            assert!(machine.io.threads()[&62].mask.intersection(&plan.chosen.cpus).is_empty());
+            machine.io.bear(62, 5);
+            machine.io.ask(62, &cpus("0"));
+            assert!(machine.io.threads()[&61].mask.intersection(&plan.chosen.cpus).is_empty());
+            if is_killed {
+                applied.sweep().unwrap();
+            }
         });
-        for tid in [60, 62] {
+        for tid in [60, 61, 62] {
             assert_eq!(machine.cgroup_of(tid), machine.cgroup(""), "{}", scene.name);
+            let own = if tid == 62 { "0" } else { &before.1[&5].0 };
+            assert_eq!(machine.mask(tid), own, "{}, {tid}, killed: {is_killed}", scene.name);
         }
-        assert_eq!(machine.mask(60), before.1[&5].0, "{}", scene.name);
-        assert_eq!(machine.mask(62), before.1[&5].0, "{}", scene.name);
     });
+}
+
+#[test]
+fn a_child_whose_creator_has_ended_leaves_the_systems_cpuset() {
+    for is_killed in [false, true] {
+        let machine = during(&SCENES[0], is_killed, |machine, _, _| {
+            machine.io.bear(60, 5);
+            machine.io.bear(61, 60);
+            machine.io.end(60);
+        });
+        assert_eq!((machine.mask(61), machine.cgroup_of(61)), ("0-1".into(), machine.cgroup("")));
+    }
 }
 
 #[test]

@@ -117,12 +117,16 @@ impl Cgroups {
         self.text(folder, CONTROL).is_some_and(|text| text.split_ascii_whitespace().any(|word| word == controller))
     }
 
-    /// Turns a controller on or off for the cgroups below one: their files come and go. It stays on while one of them
-    /// has it on for its own.
+    /// Turns a controller on or off for the cgroups below one: their files come and go. It cannot be on if it is off above,
+    /// and stays on while a cgroup below has it on for its own.
     pub(super) fn turn(&self, cgroup: &Path, name: &str, on: bool) -> io::Result<()> {
         let below = self.below(cgroup);
         if !on && below.iter().any(|below| self.is_on(below, name)) {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        let above = cgroup.parent().filter(|above| self.contains(above));
+        if on && above.is_some_and(|above| !self.is_on(above, name)) {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         let text = fs::read_to_string(self.root.path(cgroup.join(CONTROL)))?;
         let mut words: Vec<&str> = text.split_ascii_whitespace().filter(|word| *word != name).collect();

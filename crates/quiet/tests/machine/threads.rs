@@ -104,7 +104,8 @@ impl Machine {
     pub fn bear_of_kernel(&self, tid: u32) {
         self.io.bear(tid, KTHREADD);
         let thread = self.io.threads()[&tid].clone();
-        self.io.add(tid, RecordedThread { mask: self.facts().topology.online, asked: None, ..thread });
+        let start_ns = self.io.threads().values().map(|thread| thread.start_ns + 1).max().unwrap();
+        self.io.add(tid, RecordedThread { start_ns, mask: self.facts().topology.online, asked: None, ..thread });
         self.of_kernel.borrow_mut().insert(tid);
     }
 }
