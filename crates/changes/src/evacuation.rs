@@ -106,7 +106,7 @@ impl Member<'_> {
     fn leave(&self, cgroup: &Path, own: &OwnCgroups<'_>, changes: &[Change]) -> Result<bool, Error> {
         let knob = self.knob();
         let from = |change: &Change| match &change.original {
-            Value::Cgroup(folder) if !own.contains(folder) => Some(folder.clone()),
+            Value::Cgroup(folder) if folder != cgroup => Some(folder.clone()),
             _ => None,
         };
         let creators = lineage(self.knob_io, self.thread);

@@ -10,8 +10,8 @@ use crate::knob_io::KnobIo;
 pub(crate) struct Base<'b> {
     pub(crate) original: &'b CpuSet,
     pub(crate) otherwise: &'b CpuSet,
-    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all. A thread in the root of the
-    /// cpusets may have been created with CPUs of a partition, which leave its mask as soon as anybody sets it.
+    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all. The kernel takes those of a
+    /// partition from a mask that somebody sets, although a thread of the kernel may have been created with them.
     pub(crate) possible: Option<CpuSet>,
     /// Whether an empty set means that the CPUs are not chosen yet, as in a new cpuset, and not that there are none, as
     /// in `rps_cpus`.
@@ -33,7 +33,6 @@ impl<'b> Base<'b> {
     pub(crate) fn without<'c>(&self, claims: impl IntoIterator<Item = &'c CpuSet>) -> CpuSet {
         let free = claims.into_iter().fold(CpuSet::new(), |free, cpus| free.union(cpus));
         let rest = self.original.difference(&free);
-        let rest = self.possible.as_ref().map_or_else(|| rest.clone(), |possible| rest.intersection(possible));
         let is_chosen = !self.original.is_empty() || self.is_open;
         if rest.is_empty() && is_chosen { self.otherwise.difference(&free) } else { rest }
     }
@@ -42,7 +41,13 @@ impl<'b> Base<'b> {
     /// else. It may be of some of them only, because a session was killed before it wrote the value for all.
     pub(crate) fn is_without(&self, now: &CpuSet, claims: &[&CpuSet]) -> bool {
         let lacking: Vec<&CpuSet> = claims.iter().copied().filter(|cpus| now.intersection(cpus).is_empty()).collect();
-        !lacking.is_empty() && self.without(lacking) == *now
+        let set = self.without(lacking.iter().copied());
+        !lacking.is_empty() && (self.shown(&set) == *now || set == *now)
+    }
+
+    /// Returns what the kernel shows after these CPUs were set.
+    pub(crate) fn shown(&self, set: &CpuSet) -> CpuSet {
+        self.possible.as_ref().map_or_else(|| set.clone(), |possible| set.intersection(possible))
     }
 }
 

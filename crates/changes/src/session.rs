@@ -171,11 +171,11 @@ impl<'h> Session<'h> {
                 continue;
             }
             let shared = self.without(others, &change);
-            let Some(wanted) = change.claim.first().or(shared) else { continue };
-            // What is read back must be this value, and not any that the claim covers.
-            let change = match change.claim {
-                Claim::Without { .. } => Change { claim: Claim::Exactly(wanted.clone()), ..change },
-                _ => change,
+            let (wanted, change) = match (change.claim.first(), shared) {
+                (Some(wanted), _) => (wanted, change),
+                // What is read back must be this value, and not any that the claim covers.
+                (None, Some((wanted, shown))) => (wanted, Change { claim: Claim::Exactly(shown), ..change }),
+                (None, None) => continue,
             };
             match unless_ended(self.write(&change, &wanted)) {
                 Err(Error::Unmovable { knob, .. }) => self.unmoved.push(*knob),
@@ -185,15 +185,18 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
-    fn without(&self, others: &Others, change: &Change) -> Option<Value> {
+    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free, and what the kernel will show then;
+    /// `None` for another claim.
+    fn without(&self, others: &Others, change: &Change) -> Option<(Value, Value)> {
         let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original)
         else {
             return None;
         };
         let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
         let base = Base::of(&change.knob, original, otherwise).on(self.knob_io, &change.knob);
-        Some(Value::Cpus(base.without(of_others.chain([mine]))))
+        let wanted = base.without(of_others.chain([mine]));
+        let shown = base.shown(&wanted);
+        Some((Value::Cpus(wanted), Value::Cpus(shown)))
     }
 
     /// Returns whether the session has not taken the requested knob yet. A mask that was only confined so far may be

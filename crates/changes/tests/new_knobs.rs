@@ -33,6 +33,9 @@ fn v2() -> (TempDir, Recorder) {
         }
     }
     let io = Recorder::at(folder.path()).unwrap();
+    let cgroups = [(CGROUPS.into(), CGROUPS.into())].into();
+    let (mask, asked, creator) = (cpus("0-3"), None, None);
+    io.add(1, RecordedThread { start_ns: 7, mask, asked, creator, cgroups, is_fixed: false, is_stopped: false });
     (folder, io)
 }
 

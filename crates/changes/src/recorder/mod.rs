@@ -135,8 +135,15 @@ impl Recorder {
     /// The program sets its own mask.
     pub fn ask(&self, tid: u32, mask: &CpuSet) {
         if let Some(thread) = self.threads.borrow_mut().get_mut(&tid) {
-            (thread.mask, thread.asked) = (mask.clone(), Some(mask.clone()));
+            thread.asked = Some(mask.clone());
+            thread.confine(self.possible(thread));
         }
+    }
+
+    /// Returns the CPUs that all cgroups of a thread have.
+    fn possible(&self, thread: &RecordedThread) -> CpuSet {
+        let all = thread.cgroups.values().map(|folder| self.cgroups.cpus(folder));
+        all.reduce(|one, other| one.intersection(&other)).unwrap_or_else(|| thread.mask.clone())
     }
 
     /// From now on the kernel answers EIO when the affinity of this interrupt is written: it manages it.
@@ -286,10 +293,7 @@ impl KnobIo for Recorder {
         match (knob, value) {
             (Knob::Affinity(thread), Value::Cpus(mask)) => {
                 let found = self.thread(*thread, knob)?;
-                let possible = found
-                    .cgroups
-                    .values()
-                    .fold(mask.clone(), |mask, folder| mask.intersection(&self.cgroups.cpus(folder)));
+                let possible = self.possible(&found).intersection(mask);
                 if possible.is_empty() {
                     return Err(failed(io::Error::from_raw_os_error(libc::EINVAL)));
                 }
@@ -341,7 +345,7 @@ impl KnobIo for Recorder {
 
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
         let found = self.thread(thread, &Knob::Affinity(thread))?;
-        Ok(found.cgroups.values().next().map_or(found.mask, |folder| self.cgroups.cpus(folder)))
+        Ok(self.possible(&found))
     }
 
     fn boot_id(&self) -> Result<String, Error> {

@@ -60,10 +60,9 @@ impl Machine {
         OF_KERNEL.iter().chain(rows).for_each(|row| machine.add(*row));
         machine.of_kernel.borrow_mut().extend(OF_KERNEL.map(|row| row.0));
         let home = if is_v2 { "system.slice" } else { "" };
-        for (owner, program) in [(OWNER, PROGRAM), (OTHER_OWNER, OTHER_PROGRAM)] {
-            machine.add((owner, home, None, false));
-            machine.io.bear(program, owner);
-        }
+        machine.add((OWNER, home, None, false));
+        machine.add((OTHER_OWNER, home, None, false));
+        machine.io.bear(PROGRAM, OWNER);
         if machine.facts().irqbalance.is_some() {
             machine.add((IRQBALANCE, home, None, false));
             let start_ns = Process::process(&machine.root(), IRQBALANCE).stat().unwrap().start_boottime_ns;
