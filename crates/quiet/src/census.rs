@@ -39,7 +39,7 @@ impl Census {
             })
             .filter(|found| found.count > 0)
             .collect();
-        found.sort_by(|one, other| other.count.cmp(&one.count));
+        found.sort_by_key(|one| std::cmp::Reverse(one.count));
         found
     }
 }

@@ -60,7 +60,7 @@ fn each_level_has_its_settings_and_its_cpus_and_gives_all_back() {
             let plan = machine.plan(cpus, level);
             let machine = machine.launch(&plan);
             let before = machine.snapshot();
-            let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+            let applied = machine.apply(&plan);
             has_all_settings(&machine, &plan);
             if let Some(own) = &plan.cpusets {
                 are_away(&machine, &plan, level);
@@ -89,12 +89,13 @@ fn a_refusal_at_any_access_is_one_line_and_changes_nothing() {
             for number in 0.. {
                 let session = machine.begin(OWNER);
                 machine.io.refuse(number, refusal);
-                let result = machine.apply_in(session, &plan);
+                let result = machine.try_apply(session, &plan, PROGRAM);
                 let was_refused = machine.io.refuse_nothing();
                 let refused = machine.io.take_log().into_iter().nth(number);
                 let what = format!("{name}, access {number} {refused:?}, {refusal:?}");
                 let undone = match result {
-                    Err((error, undone)) => {
+                    Err(refused) => {
+                        let (error, undone) = *refused;
                         failed += 1;
                         let line = error.to_string();
                         assert!(!line.is_empty() && !line.contains('\n'), "{what}: {line}");
@@ -137,7 +138,7 @@ fn nothing_is_written_that_is_not_in_the_plan() {
         let plan = machine.plan(cpus, Level::Full);
         let machine = machine.launch(&plan);
         let planned: BTreeSet<&Knob> = plan.steps.iter().flat_map(settings).map(|(knob, _)| knob).collect();
-        let mut applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+        let mut applied = machine.apply(&plan);
         machine.bear_of_kernel(50);
         applied.sweep().unwrap();
         applied.end();
@@ -155,12 +156,12 @@ fn nothing_is_written_that_is_not_in_the_plan() {
 fn irqbalance_is_stopped_and_runs_again() {
     let machine = busy_v2();
     let plan = machine.plan("2", Level::Irq);
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     assert!(machine.is_stopped(IRQBALANCE));
     is_clean(&applied.end());
     assert!(!machine.is_stopped(IRQBALANCE));
     // One that has ended is not started again.
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     machine.io.end(IRQBALANCE);
     let undone = applied.end();
     assert!(undone.left.is_empty() && undone.gone > 0, "{undone:?}");
@@ -172,7 +173,7 @@ fn an_interrupt_that_turns_out_to_be_managed_stays_and_is_named() {
     let before = machine.snapshot();
     machine.io.manage("virtio3-tx");
     let plan = machine.plan("1", Level::Full);
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     assert_eq!(applied.unmoved_interrupts(), ["affinity of interrupt virtio3-tx"]);
     assert_eq!(machine.read("/proc/irq/42/smp_affinity_list"), "0-1");
     assert_eq!(machine.read("/proc/irq/24/smp_affinity_list"), "0");
@@ -190,7 +191,7 @@ fn a_partition_that_the_kernel_finds_invalid_is_refused_with_its_reason() {
     machine.io.write(&other, &Value::Present(true)).unwrap();
     let its_cpus: PathBuf = machine.cgroup("other").join("cpuset.cpus");
     machine.io.write(&Knob::CpuList(its_cpus), &Value::Cpus(machine::cpus("6"))).unwrap();
-    let (error, undone) = machine.apply(&plan).map(|_| ()).unwrap_err();
+    let (error, undone) = *machine.try_apply(machine.begin(OWNER), &plan, PROGRAM).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("invalid (Cpu list in cpuset.cpus not exclusive)"), "{error}");
     is_clean(&undone);
     machine.io.write(&other, &Value::Present(false)).unwrap();

@@ -50,14 +50,14 @@ fn killed_before_any_access_all_comes_back() {
             let _ = fs::remove_file(&kept);
             fs::hard_link(&path, &kept).unwrap();
             machine.io.stop_before(number);
-            let result = machine.apply_in(session, &plan);
+            let result = machine.try_apply(session, &plan, PROGRAM);
             let was_killed = machine.io.refuse_nothing();
             if !path.exists() {
                 fs::rename(&kept, &path).unwrap();
             }
             match result {
                 Ok(applied) => machine.kill(applied, OWNER),
-                Err((_, _)) => machine.revive(OWNER),
+                Err(_) => machine.revive(OWNER),
             }
             settle(machine, number);
             was_killed
@@ -88,7 +88,7 @@ fn requests(scene: &Scene) -> Vec<ChangeRequest> {
     let machine = (scene.machine)();
     let plan = machine.plan(scene.cpus, Level::Full);
     let machine = machine.launch(&plan);
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     let entry = machine.entries().remove(0);
     applied.end();
     let changes = entry.changes().iter().cloned();
@@ -107,7 +107,7 @@ fn undoing_that_is_killed_at_any_access_is_done_again() {
     for scene in SCENES.iter().filter(|scene| scene.is_brief()) {
         at_each_access(scene, |machine, number| {
             let plan = machine.plan(scene.cpus, Level::Full);
-            machine.kill(machine.apply(&plan).map_err(|(error, _)| error).unwrap(), OWNER);
+            machine.kill(machine.apply(&plan), OWNER);
             let path = machine.entries().remove(0).path;
             let journal = fs::read(&path).unwrap();
             machine.io.stop_before(number);
@@ -117,7 +117,7 @@ fn undoing_that_is_killed_at_any_access_is_done_again() {
             fs::write(path, journal).unwrap();
             settle(machine, number);
             // A third time there is nothing to restore.
-            machine.io.take_log();
+            let _ = machine.io.take_log();
             assert!(machine.settle().is_empty());
             assert!(!machine.io.take_log().iter().any(|access| matches!(access, Access::Write(..))));
             was_killed
@@ -132,7 +132,7 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
         let before = machine.snapshot();
         let plan = machine.plan(cpus, Level::Full);
         // Nobody waits for a program.
-        let name = machine.apply_by(OWNER, &plan, 0).map_err(|(error, _)| error).unwrap().keep().unwrap().to_string();
+        let name = machine.apply_by(OWNER, &plan, 0).keep().unwrap().to_string();
         let quiet = machine.snapshot();
         machine.revive(OWNER);
         assert!(machine.settle().is_empty());
@@ -152,7 +152,7 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
 fn a_session_that_runs_cannot_be_undone_by_its_name() {
     let machine = machine::busy_v2();
     let plan = machine.plan("2", Level::Cgroup);
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     let quiet = machine.snapshot();
     let name = machine.entries()[0].name();
     let (journals, lock) = (machine.journals(), machine.journals().lock().unwrap());
@@ -168,15 +168,15 @@ fn a_journal_of_another_boot_changes_nothing() {
     for is_kept in [false, true] {
         let machine = machine::busy_v1();
         let plan = machine.plan("1", Level::Full);
-        let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+        let applied = machine.apply(&plan);
         if is_kept {
-            drop(applied.keep().unwrap())
+            applied.keep().unwrap();
         } else {
             machine.kill(applied, OWNER)
         }
         machine.write("/proc/sys/kernel/random/boot_id", "another\n");
         let now = machine.snapshot();
-        machine.io.take_log();
+        let _ = machine.io.take_log();
         assert_eq!(machine.settle().len(), 1);
         assert!(machine.io.take_log().is_empty());
         machine.same(&now, "another boot");
@@ -189,7 +189,7 @@ fn who_was_killed_while_irqbalance_was_stopped_is_settled_by_the_next_session() 
     let machine = machine::busy_v2();
     let before = machine.snapshot();
     let plan = machine.plan("2", Level::Irq);
-    machine.kill(machine.apply(&plan).map_err(|(error, _)| error).unwrap(), OWNER);
+    machine.kill(machine.apply(&plan), OWNER);
     assert!(machine.is_stopped(IRQBALANCE) && machine.cgroup_of(PROGRAM) != machine.cgroup("system.slice"));
     let next = machine.begin(OWNER);
     assert!(next.inherited().is_empty());

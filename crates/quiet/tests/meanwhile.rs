@@ -14,7 +14,7 @@ fn during(scene: &Scene, is_killed: bool, then: impl FnOnce(&Machine, &Plan, &mu
     let machine = (scene.machine)();
     let plan = machine.plan(scene.cpus, Level::Full);
     let machine = machine.launch(&plan);
-    let mut applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let mut applied = machine.apply(&plan);
     then(&machine, &plan, &mut applied);
     let undone = if is_killed {
         machine.kill(applied, OWNER);
@@ -128,7 +128,7 @@ fn a_thread_that_ends_is_not_missed_and_its_id_is_somebody_elses() {
 fn an_id_that_comes_back_to_the_root_cpuset_with_another_thread_is_looked_at_again() {
     for machine in [busy_v1(), busy_v2()] {
         let plan = machine.plan("1", Level::Full);
-        let mut applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+        let mut applied = machine.apply(&plan);
         machine.bear_of_kernel(60);
         applied.sweep().unwrap();
         machine.io.end(60);
@@ -148,7 +148,7 @@ fn a_thread_that_another_program_puts_into_the_root_cpuset_is_moved_away_again()
     let machine = busy_v1();
     let before = machine.snapshot();
     let plan = machine.plan("1", Level::Cgroup);
-    let mut applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let mut applied = machine.apply(&plan);
     machine.move_to(6, "");
     applied.sweep().unwrap();
     assert_eq!((machine.mask(6), machine.cgroup_of(6)), ("0".into(), machine.cgroup("cox-system")));
@@ -163,7 +163,7 @@ fn what_somebody_else_has_set_meanwhile_stays_and_is_named() {
     for is_killed in [false, true] {
         let machine = busy_v2();
         let plan = machine.plan("2", Level::Full);
-        let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+        let applied = machine.apply(&plan);
         machine.write("/proc/irq/121/smp_affinity_list", "5\n");
         machine.write("/sys/kernel/mm/ksm/run", "2\n");
         machine.io.ask(10, &cpus("4"));
@@ -204,7 +204,7 @@ fn a_controller_that_another_program_needs_now_stays_on_and_is_named() {
     let machine = machine::plain_v2();
     let before = machine.snapshot();
     let plan = machine.plan("1-3", Level::Full);
-    let applied = machine.apply(&plan).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply(&plan);
     machine.write("/sys/fs/cgroup/system.slice/cgroup.subtree_control", "cpuset\n");
     let failures: Vec<String> = applied.end().failures().collect();
     assert!(failures.len() == 1 && failures[0].contains("controller cpuset"), "{failures:?}");

@@ -20,7 +20,7 @@ fn apply<'m>(machine: &'m Machine, (owner, program): (u32, u32), list: &str) -> 
     machine.io.end(program);
     machine.io.bear(program, owner);
     machine.io.ask(program, &plan.chosen.cpus);
-    let applied = machine.apply_by(owner, &plan, program).map_err(|(error, _)| error).unwrap();
+    let applied = machine.apply_by(owner, &plan, program);
     (plan, applied)
 }
 
@@ -135,7 +135,8 @@ fn the_same_cpus_are_refused_by_the_name_of_the_other() {
         assert!(refused.to_string().contains(&own), "{refused}");
         // Its plan was made before the first one was applied.
         let stale = quiet::plan(&before, &check(&before, &cpus(one)).unwrap(), machine::to(Level::Full));
-        let (error, undone) = machine.apply_by(OTHER_OWNER, &stale, OTHER_PROGRAM).map(|_| ()).unwrap_err();
+        let second = machine.begin(OTHER_OWNER);
+        let (error, undone) = *machine.try_apply(second, &stale, OTHER_PROGRAM).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("process {OWNER} (cox quiet {OWNER})")), "{error}");
         assert!(undone.failures().next().is_none(), "{undone:?}");
         machine.same(&quiet, "refused");

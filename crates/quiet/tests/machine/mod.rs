@@ -144,16 +144,21 @@ impl Machine {
     }
 
     /// Makes the CPUs of a plan quiet for a program, as its owner.
-    pub fn apply(&self, plan: &Plan) -> Result<Applied<'_>, (Error, Undone)> {
+    pub fn apply(&self, plan: &Plan) -> Applied<'_> {
         self.apply_by(OWNER, plan, PROGRAM)
     }
 
-    pub fn apply_by(&self, owner: u32, plan: &Plan, program: u32) -> Result<Applied<'_>, (Error, Undone)> {
-        Applied::make(self.begin(owner), plan.clone(), Box::new(Listed(self)), &[program])
+    pub fn apply_by(&self, owner: u32, plan: &Plan, program: u32) -> Applied<'_> {
+        self.try_apply(self.begin(owner), plan, program).map_err(|refused| refused.0).unwrap()
     }
 
-    pub fn apply_in<'m>(&'m self, session: Session<'m>, plan: &Plan) -> Result<Applied<'m>, (Error, Undone)> {
-        Applied::make(session, plan.clone(), Box::new(Listed(self)), &[PROGRAM])
+    pub fn try_apply<'m>(
+        &'m self,
+        session: Session<'m>,
+        plan: &Plan,
+        program: u32,
+    ) -> Result<Applied<'m>, Box<(Error, Undone)>> {
+        Applied::make(session, plan.clone(), Box::new(Listed(self)), &[program]).map_err(Box::new)
     }
 
     pub fn journals(&self) -> JournalFolder {
