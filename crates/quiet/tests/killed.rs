@@ -172,7 +172,7 @@ fn a_journal_of_another_boot_changes_nothing() {
         if is_kept {
             applied.keep().unwrap();
         } else {
-            machine.kill(applied, OWNER)
+            machine.kill(applied, OWNER);
         }
         machine.write("/proc/sys/kernel/random/boot_id", "another\n");
         let now = machine.snapshot();

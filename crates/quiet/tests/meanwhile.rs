@@ -107,19 +107,22 @@ fn a_new_thread_of_the_kernel_is_kept_away_by_the_next_sweep() {
     });
 }
 
+/// The new thread has asked for just the mask that the session has given the one that has ended.
 #[test]
 fn a_thread_that_ends_is_not_missed_and_its_id_is_somebody_elses() {
     each(|scene, is_killed| {
+        let mut mask = String::new();
         let machine = during(scene, is_killed, |machine, _, applied| {
+            mask = machine.mask(5);
             machine.io.end(4);
             machine.io.end(5);
             let other = machine.io.threads()[&OWNER].clone();
-            let asked = Some(cpus("0"));
-            machine.io.add(5, RecordedThread { start_ns: 99, mask: cpus("0"), asked, ..other });
+            let asked = Some(cpus(&mask));
+            machine.io.add(5, RecordedThread { start_ns: 99, mask: cpus(&mask), asked, ..other });
             applied.sweep().unwrap();
         });
         assert!(!machine.io.threads().contains_key(&4));
-        assert_eq!((machine.mask(5).as_str(), machine.thread(5).start_ns), ("0", 99), "{}", scene.name);
+        assert_eq!((machine.mask(5), machine.thread(5).start_ns), (mask, 99), "{}", scene.name);
         assert_eq!(machine.cgroup_of(5), machine.cgroup_of(OWNER), "{}", scene.name);
     });
 }
