@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use changes::knob::{RUNNING, STOPPED};
 use changes::recorder::{RecordedThread, Recorder, Refusal};
-use changes::{Claim, Error, JournalFolder, Knob, KnobIo, LiveKnobIo, Session, Thread, Value};
+use changes::{Error, JournalFolder, Knob, KnobIo, LiveKnobIo, Session, Thread, Value};
 use machine::Root;
 use quieted::{Machine, cpus, exactly, text};
 use tempfile::TempDir;
@@ -232,13 +232,4 @@ fn a_process_of_this_machine_that_is_killed_while_it_is_stopped_is_gone() {
     sleeper.kill();
     let undone = session.end();
     assert!(undone.gone == 1 && undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
-}
-
-#[test]
-fn only_a_thread_has_a_state_that_can_be_set() {
-    let ((_folder, io), sleeper) = (v2(), Sleeper::new());
-    let thread = sleeper.thread(&LiveKnobIo::new(Root::live()));
-    assert!(matches!(io.write(&Knob::Running(thread), &text(STOPPED)), Err(Error::Gone(_))));
-    let claim = Claim::Exactly(text(STOPPED));
-    assert!(claim.covers(&text(STOPPED)) && !claim.covers(&text(RUNNING)));
 }
