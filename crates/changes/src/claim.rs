@@ -134,6 +134,14 @@ impl Claim {
     }
 }
 
+/// Returns the CPUs that a claim keeps free; `None` for other claims.
+pub(crate) fn kept_free(claim: &Claim) -> Option<&CpuSet> {
+    match claim {
+        Claim::Without { cpus, .. } => Some(cpus),
+        _ => None,
+    }
+}
+
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,8 @@
-//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`]).
+//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`](crate::Claim)). Pure functions.
 
 use machine::CpuSet;
 
-use crate::claim::Claim;
 use crate::knob::Knob;
-use crate::knob_io::KnobIo;
 
 /// A knob's CPUs before any session changed it, and those that replace them where none is left.
 pub(crate) struct Base<'b> {
@@ -24,9 +22,8 @@ impl<'b> Base<'b> {
     }
 
     /// Takes into account what the kernel lets the knob have.
-    pub(crate) fn on(self, knob_io: &dyn KnobIo, knob: &Knob) -> Base<'b> {
-        let Knob::Affinity(thread) = knob else { return self };
-        Base { possible: knob_io.possible_cpus(*thread).ok(), ..self }
+    pub(crate) fn within(self, possible: Option<CpuSet>) -> Base<'b> {
+        Base { possible, ..self }
     }
 
     /// Returns the original without the CPUs of `claims`. If that leaves nothing, returns the replacing CPUs without them.
@@ -48,14 +45,6 @@ impl<'b> Base<'b> {
     /// Returns what the kernel shows after these CPUs were set.
     pub(crate) fn shown(&self, set: &CpuSet) -> CpuSet {
         self.possible.as_ref().map_or_else(|| set.clone(), |possible| set.intersection(possible))
-    }
-}
-
-/// Returns the CPUs that a claim keeps free; `None` for other claims.
-pub(crate) fn kept_free(claim: &Claim) -> Option<&CpuSet> {
-    match claim {
-        Claim::Without { cpus, .. } => Some(cpus),
-        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use machine::CpuSet;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, kept_free};
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
 use crate::evacuation::lineage;
@@ -15,13 +15,13 @@ use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
-use crate::housekeeping::{Base, kept_free};
+use crate::housekeeping::Base;
 use crate::journal::Journal;
 use crate::journals::JournalFolder;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::other_sessions::Others;
-use crate::ownership::is_ours;
+use crate::ownership::{is_ours, possible};
 use crate::request::{ChangeRequest, batches, conflict, merge};
 use crate::undo::Undone;
 use crate::value::Value;
@@ -193,7 +193,7 @@ impl<'h> Session<'h> {
             return None;
         };
         let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
-        let base = Base::of(&change.knob, original, otherwise).on(self.knob_io, &change.knob);
+        let base = Base::of(&change.knob, original, otherwise).within(possible(self.knob_io, &change.knob));
         let wanted = base.without(of_others.chain([mine]));
         let shown = base.shown(&wanted);
         Some((Value::Cpus(wanted), Value::Cpus(shown)))
@@ -321,7 +321,7 @@ impl<'h> Session<'h> {
         };
         let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
         let claims: Vec<&CpuSet> = of_others.chain([cpus]).collect();
-        Base::of(knob, original, otherwise).on(self.knob_io, knob).is_without(now, &claims)
+        Base::of(knob, original, otherwise).within(possible(self.knob_io, knob)).is_without(now, &claims)
     }
 
     /// Returns the value of this knob of a process's first thread (its leader). If the leader has ended before other

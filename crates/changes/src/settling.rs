@@ -7,14 +7,15 @@ use std::path::Path;
 use machine::CpuSet;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
-use crate::claim::Claim;
+use crate::claim::{Claim, kept_free};
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
-use crate::housekeeping::{Base, kept_free};
+use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::lock::Lock;
+use crate::ownership::possible;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 use crate::value::Value;
@@ -60,7 +61,7 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
         return change.clone();
     };
     let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| kept_free(claim)).collect();
-    let base = Base::of(&change.knob, original, otherwise).on(knob_io, &change.knob);
+    let base = Base::of(&change.knob, original, otherwise).within(possible(knob_io, &change.knob));
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {
         Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,
