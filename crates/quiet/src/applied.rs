@@ -28,7 +28,7 @@ pub struct Applied<'s> {
     plan: Plan,
     tasks: Box<dyn TaskList + 's>,
     /// Ids of the threads in the root cpuset that have been looked at.
-    seen: BTreeSet<u32>,
+    known: BTreeSet<u32>,
     /// How many threads were moved away, or lost CPUs of their masks.
     moved: usize,
 }
@@ -43,11 +43,11 @@ impl<'s> Applied<'s> {
         plan: Plan,
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
-    ) -> Result<Applied<'s>, (Error, Undone)> {
-        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: 0 };
+    ) -> Result<Applied<'s>, Box<(Error, Undone)>> {
+        let mut applied = Applied { session, plan, tasks, known: BTreeSet::new(), moved: 0 };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
-            Err(error) => Err((error, applied.session.end())),
+            Err(error) => Err(Box::new((error, applied.session.end()))),
         }
     }
 
@@ -55,7 +55,7 @@ impl<'s> Applied<'s> {
         if let Some(own) = self.plan.cpusets.clone() {
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
-            self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.known.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
             // What other sessions' programs have does not change.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
@@ -104,9 +104,9 @@ impl<'s> Applied<'s> {
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
-            let new: Vec<u32> = ids.difference(&self.seen).copied().collect();
+            let new: Vec<u32> = ids.difference(&self.known).copied().collect();
             // Ids that are gone may come back with another thread.
-            self.seen = ids;
+            self.known = ids;
             let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
             let tasks = read(self);
             if tasks.is_empty() {

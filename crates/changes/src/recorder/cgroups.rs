@@ -49,7 +49,7 @@ impl Cgroups {
     }
 
     /// Returns the CPUs that a cgroup's file has; none if the file is empty or missing.
-    fn own(&self, folder: &Path) -> CpuSet {
+    fn chosen(&self, folder: &Path) -> CpuSet {
         self.text(folder, CPUS).and_then(|text| text.trim().parse().ok()).unwrap_or_default()
     }
 
@@ -66,7 +66,7 @@ impl Cgroups {
     /// Returns the CPUs that the threads of a cgroup may use: its own ones, as far as the cgroup above has them. If it
     /// has none of its own, all of the one above. A partition takes its CPUs from the cgroup above.
     pub(super) fn cpus(&self, folder: &Path) -> CpuSet {
-        let own = self.own(folder);
+        let own = self.chosen(folder);
         let all = match folder.parent().filter(|above| self.contains(above)) {
             Some(_) if self.is_partition(folder) => own,
             Some(above) => Some(self.cpus(above)).map(|above| first_of(own.intersection(&above), above)).unwrap_or(own),
@@ -76,7 +76,7 @@ impl Cgroups {
             }
         };
         let partitions = self.below(folder).into_iter().filter(|below| self.is_partition(below));
-        partitions.fold(all, |rest, partition| rest.difference(&self.own(&partition)))
+        partitions.fold(all, |rest, partition| rest.difference(&self.chosen(&partition)))
     }
 
     /// Writes or removes a thread in the lists of a cgroup.
@@ -152,8 +152,8 @@ impl Cgroups {
         let refused = |errno| Err(io::Error::from_raw_os_error(errno));
         let above = folder.parent().filter(|above| self.contains(above));
         match () {
-            () if above.is_none_or(|above| !cpus.is_subset(&self.own(above))) => refused(libc::EACCES),
-            () if self.below(folder).iter().any(|below| !self.own(below).is_subset(cpus)) => refused(libc::EBUSY),
+            () if above.is_none_or(|above| !cpus.is_subset(&self.chosen(above))) => refused(libc::EACCES),
+            () if self.below(folder).iter().any(|below| !self.chosen(below).is_subset(cpus)) => refused(libc::EBUSY),
             () if cpus.is_empty() && self.text(folder, "tasks").is_some_and(|tasks| !tasks.is_empty()) => {
                 refused(libc::ENOSPC)
             }
@@ -167,8 +167,8 @@ impl Cgroups {
             return Ok(());
         };
         let beside = folder.parent().map(|above| self.below(above)).unwrap_or_default();
-        let own = self.own(folder);
-        let has_some = |other: &PathBuf| other != folder && !self.own(other).intersection(&own).is_empty();
+        let own = self.chosen(folder);
+        let has_some = |other: &PathBuf| other != folder && !self.chosen(other).intersection(&own).is_empty();
         if !beside.iter().any(has_some) {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl Cgroups {
             return Some(io::Error::other(format!("there is no {}", folder.display())));
         }
         let has_nodes = self.text(folder, "cpuset.mems").is_none_or(|nodes| !nodes.trim().is_empty());
-        let is_usable = self.is_v2(folder) || (has_nodes && !self.own(folder).is_empty());
+        let is_usable = self.is_v2(folder) || (has_nodes && !self.chosen(folder).is_empty());
         (!is_usable).then(|| io::Error::from_raw_os_error(libc::ENOSPC))
     }
 }

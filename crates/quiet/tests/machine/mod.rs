@@ -158,7 +158,7 @@ impl Machine {
         plan: &Plan,
         program: u32,
     ) -> Result<Applied<'m>, Box<(Error, Undone)>> {
-        Applied::make(session, plan.clone(), Box::new(Listed(self)), &[program]).map_err(Box::new)
+        Applied::make(session, plan.clone(), Box::new(Listed(self)), &[program])
     }
 
     pub fn journals(&self) -> JournalFolder {
