@@ -137,6 +137,18 @@ impl Error {
             _ => Error::Knob { knob: Box::new(knob.clone()), source: answer },
         }
     }
+
+    /// Converts the kernel's error of a write. Some mean that the kernel itself decides where an interrupt or a thread
+    /// is: EPERM since Linux 6.12 and EIO before (irq_select_affinity_usr in kernel/irq/proc.c); EINVAL for
+    /// PF_NO_SETAFFINITY and kthreadd (cgroup_procs_write_start in kernel/cgroup/cgroup.c).
+    pub(crate) fn of_write(knob: &Knob, answer: io::Error) -> Error {
+        match (knob, answer.raw_os_error()) {
+            (Knob::Interrupt { .. }, Some(libc::EPERM | libc::EIO)) | (Knob::Membership { .. }, Some(libc::EINVAL)) => {
+                Error::Unmovable { knob: Box::new(knob.clone()), source: answer }
+            }
+            _ => Error::of(knob, answer),
+        }
+    }
 }
 
 /// Returns a hint on which user or privilege could make a change that was not permitted.

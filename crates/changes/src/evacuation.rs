@@ -1,12 +1,13 @@
 //! Moves all threads out of a cgroup that the session has made, so that it can be removed.
 //!
-//! Threads that the session itself has moved there are back before. What is left was created there meanwhile: such a
-//! thread has inherited the cgroup, and the mask that the kernel gave its creator because of it. So it goes where its
-//! creator came from, and gets its creator's original mask. The creator may have been created there too; then its own
+//! A thread that the session itself has moved there goes where it came from, and its journal entries say the rest. All
+//! other threads were created there meanwhile: such a thread has inherited the cgroup, and the mask that the kernel gave
+//! its creator because of it. So it goes where its creator came from, and gets its creator's original mask. The creator may have been created there too; then its own
 //! creator decides, and so on. If none of them was moved by the session, the thread goes to the cgroup above.
 
 use std::path::{Path, PathBuf};
 
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
@@ -100,19 +101,22 @@ impl Member<'_> {
         Knob::Membership { thread: self.thread, hierarchy: self.hierarchy.to_owned() }
     }
 
-    /// Moves the thread out of `cgroup`, and restores its mask. Returns false if it has left the cgroup already.
+    /// Moves the thread out of `cgroup`, and restores its mask. Returns false if it has left the cgroup already, or if the
+    /// session knows it.
     fn leave(&self, cgroup: &Path, own: &OwnCgroups<'_>, changes: &[Change]) -> Result<bool, Error> {
         let knob = self.knob();
         let from = |change: &Change| match &change.original {
-            Value::Cgroup(folder) if !own.contains(folder) => Some(folder.clone()),
+            Value::Cgroup(folder) if folder != cgroup => Some(folder.clone()),
             _ => None,
         };
-        let creators = self.creators();
+        let creators = lineage(self.knob_io, self.thread);
         let known = creators.iter().find_map(|creator| change_of(changes, &knob.of(*creator)?).and_then(from));
-        let above = own.above(cgroup);
+        // Its creator has ended: then it came with one of those that the session has moved here.
+        let is_into = |change: &&Change| matches!(&change.claim, Claim::Exactly(Value::Cgroup(into)) if into == cgroup);
+        let moved = changes.iter().filter(is_into).find_map(from);
         let mut result = Ok(false);
         // The creator's cgroup may have been removed.
-        for target in known.into_iter().chain(above) {
+        for target in known.into_iter().chain(moved).chain(own.above(cgroup)) {
             let here = Value::Cgroup(cgroup.to_owned());
             let out = |now: &Value| (*now == here).then(|| Value::Cgroup(target.clone()));
             result = self.knob_io.exchange(&knob, &out).map(|now| now == here);
@@ -122,30 +126,32 @@ impl Member<'_> {
         }
         let has_left = result?;
         let affinity = Knob::Affinity(self.thread);
-        // A thread that the session knows has a journal entry of its own.
+        // The session has moved this thread here, or has a journal entry of its mask. The mask of a thread that was only
+        // moved is its own.
+        if change_of(changes, &knob).or_else(|| change_of(changes, &affinity)).is_some() {
+            return Ok(false);
+        }
         let of_creator = |creator: &Thread| change_of(changes, &affinity.of(*creator)?);
-        if change_of(changes, &affinity).is_none()
-            && let Some(change) = creators.iter().find_map(of_creator)
-        {
+        if let Some(change) = creators.iter().find_map(of_creator) {
             put_back(self.knob_io, &affinity, change)?;
         }
         Ok(has_left)
-    }
-
-    /// Returns the thread itself, and the tasks that it comes from.
-    fn creators(&self) -> Vec<Thread> {
-        let mut creators = vec![self.thread];
-        while let Some(tid) = creators.last().and_then(|last| self.knob_io.creator_of(last.tid)) {
-            let Some(start_ns) = self.knob_io.started_ns(tid).filter(|_| creators.len() < ANCESTORS) else { break };
-            creators.push(Thread { tid, start_ns });
-        }
-        creators
     }
 
     fn left(&self, reason: String, original: Option<PathBuf>) -> Left {
         let original = Value::Cgroup(original.unwrap_or_default());
         Left { knob: self.knob(), reason, is_theirs: false, original }
     }
+}
+
+/// Returns a thread, and the tasks that it comes from, the nearest first.
+pub(crate) fn lineage(knob_io: &dyn KnobIo, thread: Thread) -> Vec<Thread> {
+    let mut lineage = vec![thread];
+    while let Some(tid) = lineage.last().and_then(|last| knob_io.creator_of(last.tid)) {
+        let Some(start_ns) = knob_io.started_ns(tid).filter(|_| lineage.len() < ANCESTORS) else { break };
+        lineage.push(Thread { tid, start_ns });
+    }
+    lineage
 }
 
 /// Returns the first change of a knob.

@@ -8,6 +8,9 @@ use crate::knob::Knob;
 pub(crate) struct Base<'b> {
     pub(crate) original: &'b CpuSet,
     pub(crate) otherwise: &'b CpuSet,
+    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all. The kernel takes those of a
+    /// partition from a mask that somebody sets, although a thread of the kernel may have been created with them.
+    pub(crate) possible: Option<CpuSet>,
     /// Whether an empty set means that the CPUs are not chosen yet, as in a new cpuset, and not that there are none, as
     /// in `rps_cpus`.
     pub(crate) is_open: bool,
@@ -15,7 +18,12 @@ pub(crate) struct Base<'b> {
 
 impl<'b> Base<'b> {
     pub(crate) fn of(knob: &Knob, original: &'b CpuSet, otherwise: &'b CpuSet) -> Base<'b> {
-        Base { original, otherwise, is_open: matches!(knob, Knob::CpuList(_)) }
+        Base { original, otherwise, possible: None, is_open: matches!(knob, Knob::CpuList(_)) }
+    }
+
+    /// Takes into account what the kernel lets the knob have.
+    pub(crate) fn within(self, possible: Option<CpuSet>) -> Base<'b> {
+        Base { possible, ..self }
     }
 
     /// Returns the original without the CPUs of `claims`. If that leaves nothing, returns the replacing CPUs without them.
@@ -30,7 +38,13 @@ impl<'b> Base<'b> {
     /// else. It may be of some of them only, because a session was killed before it wrote the value for all.
     pub(crate) fn is_without(&self, now: &CpuSet, claims: &[&CpuSet]) -> bool {
         let lacking: Vec<&CpuSet> = claims.iter().copied().filter(|cpus| now.intersection(cpus).is_empty()).collect();
-        !lacking.is_empty() && self.without(lacking) == *now
+        let set = self.without(lacking.iter().copied());
+        !lacking.is_empty() && (self.shown(&set) == *now || set == *now)
+    }
+
+    /// Returns what the kernel shows after these CPUs were set.
+    pub(crate) fn shown(&self, set: &CpuSet) -> CpuSet {
+        self.possible.as_ref().map_or_else(|| set.clone(), |possible| set.intersection(possible))
     }
 }
 
@@ -47,7 +61,7 @@ mod tests {
     #[test]
     fn what_is_left_is_never_empty_unless_it_was() {
         let (online, some, none) = (cpus("0-7"), cpus("2-4"), cpus(""));
-        let base = |original, is_open| Base { original, otherwise: &online, is_open };
+        let base = |original, is_open| Base { original, otherwise: &online, possible: None, is_open };
         assert_eq!(base(&some, false).without([&cpus("3"), &cpus("7")]), cpus("2,4"));
         assert_eq!(base(&some, false).without([&cpus("2-4")]), cpus("0-1,5-7"));
         assert_eq!(base(&none, false).without([&cpus("2-4")]), cpus(""));
@@ -61,7 +75,7 @@ mod tests {
             let set = |bits: u32| -> CpuSet { (0..8).filter(|cpu| bits & (1 << cpu) != 0).collect() };
             let (original, online) = (set(original), set(255));
             let (one, two) = (set(one), set(two & !one));
-            let base = Base { original: &original, otherwise: &online, is_open: false };
+            let base = Base { original: &original, otherwise: &online, possible: None, is_open: false };
             let claims = [&one, &two];
             let of_some: Vec<&CpuSet> = (0..2).filter(|at| which & (1 << at) != 0).map(|at| claims[at as usize]).collect();
             let now = base.without(of_some);

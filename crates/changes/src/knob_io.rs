@@ -68,7 +68,8 @@ pub trait KnobIo {
     /// Fails if /proc cannot be read.
     fn boot_id(&self) -> Result<String, Error>;
 
-    /// Returns the start time of a process or thread, ns; `None` if it does not exist or is a zombie.
+    /// Returns the start time of a process or thread, ns; `None` if it does not exist, is about to
+    /// end, or is a zombie.
     fn started_ns(&self, tid: u32) -> Option<u64>;
 
     /// Returns the ids of all threads of the process that `leader` leads, zombies included.

@@ -2,6 +2,8 @@
 //! because none of the CPUs that the session had set is available. Otherwise somebody else has set it, such as the
 //! program itself.
 
+use machine::CpuSet;
+
 use crate::claim::Claim;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
@@ -21,4 +23,10 @@ pub(crate) fn is_ours(knob_io: &dyn KnobIo, knob: &Knob, claim: &Claim, now: &Va
     let (Knob::Affinity(thread), Value::Cpus(cpus)) = (knob, now) else { return false };
     // If the possible CPUs are unknown, the value counts as set by somebody else.
     knob_io.possible_cpus(*thread).is_ok_and(|possible| *cpus == possible && claim.may_be_overruled(&possible))
+}
+
+/// Returns the CPUs that the kernel lets an affinity have at present; `None` for other knobs, or if they are unknown.
+pub(crate) fn possible(knob_io: &dyn KnobIo, knob: &Knob) -> Option<CpuSet> {
+    let Knob::Affinity(thread) = knob else { return None };
+    knob_io.possible_cpus(*thread).ok()
 }

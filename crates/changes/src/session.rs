@@ -5,9 +5,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use machine::CpuSet;
+
 use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
+use crate::evacuation::lineage;
 use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
@@ -18,7 +21,7 @@ use crate::journals::JournalFolder;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::other_sessions::Others;
-use crate::ownership::is_ours;
+use crate::ownership::{is_ours, possible};
 use crate::request::{ChangeRequest, batches, conflict, merge};
 use crate::undo::Undone;
 use crate::value::Value;
@@ -167,12 +170,12 @@ impl<'h> Session<'h> {
             if matches!(change.claim, Claim::AtTimes(_)) {
                 continue;
             }
-            let shared = Session::without(others, &change);
-            let Some(wanted) = change.claim.first().or(shared) else { continue };
-            // What is read back must be this value, and not any that the claim covers.
-            let change = match change.claim {
-                Claim::Without { .. } => Change { claim: Claim::Exactly(wanted.clone()), ..change },
-                _ => change,
+            let shared = self.without(others, &change);
+            let (wanted, change) = match (change.claim.first(), shared) {
+                (Some(wanted), _) => (wanted, change),
+                // What is read back must be this value, and not any that the claim covers.
+                (None, Some((wanted, shown))) => (wanted, Change { claim: Claim::Exactly(shown), ..change }),
+                (None, None) => continue,
             };
             match unless_ended(self.write(&change, &wanted)) {
                 Err(Error::Unmovable { knob, .. }) => self.unmoved.push(*knob),
@@ -182,15 +185,18 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free; `None` for another claim.
-    fn without(others: &Others, change: &Change) -> Option<Value> {
+    /// Returns the value of a knob without the CPUs of all sessions that keep CPUs free, and what the kernel will show then;
+    /// `None` for another claim.
+    fn without(&self, others: &Others, change: &Change) -> Option<(Value, Value)> {
         let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original)
         else {
             return None;
         };
         let of_others = others.of(&change.knob).filter_map(|change| change.claim.kept_free());
-        let base = Base::of(&change.knob, original, otherwise);
-        Some(Value::Cpus(base.without(of_others.chain([mine]))))
+        let base = Base::of(&change.knob, original, otherwise).within(possible(self.knob_io, &change.knob));
+        let wanted = base.without(of_others.chain([mine]));
+        let shown = base.shown(&wanted);
+        Some((Value::Cpus(wanted), Value::Cpus(shown)))
     }
 
     /// Returns whether the session has not taken the requested knob yet. A mask that was only confined so far may be
@@ -216,6 +222,21 @@ impl<'h> Session<'h> {
     pub fn has(&self, knob: &Knob) -> Result<bool, Error> {
         let change = self.change(knob)?;
         Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
+    }
+
+    /// Returns those of the requests whose knobs other sessions hold, too.
+    ///
+    /// # Errors
+    /// Fails if the journals cannot be read.
+    pub fn shared(&self, requests: Vec<ChangeRequest>) -> Result<Vec<ChangeRequest>, Error> {
+        let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
+        Ok(requests.into_iter().filter(|request| others.of(&request.knob).next().is_some()).collect())
+    }
+
+    /// Returns the tasks that a thread comes from, the nearest first, for [`ChangeRequest::heir_of`].
+    #[must_use]
+    pub fn creators_of(&self, thread: Thread) -> Vec<Thread> {
+        lineage(self.knob_io, thread).split_off(1)
     }
 
     /// Returns a handle by which any thread can set the knob any number of times. The session must have taken
@@ -271,12 +292,14 @@ impl<'h> Session<'h> {
         let original = match self.find(&knob).or_else(|| others.of(&knob).next()) {
             Some(change) => change.original.clone(),
             None => {
-                let ancestors: Vec<Knob> = heir_of.iter().filter_map(|thread| knob.of(*thread)).collect();
-                let known = ancestors.iter().find_map(|knob| {
-                    let births = self.births.iter().find(|births| births.knob == *knob);
-                    self.find(knob).or(births).or_else(|| others.of(knob).next())
-                });
-                match known.filter(|change| is_ours(self.knob_io, &knob, &change.claim, &now)) {
+                let ancestors = heir_of.iter().filter_map(|thread| knob.of(*thread));
+                let changes_of = |ancestor: Knob| {
+                    let births = self.births.iter().find(|births| births.knob == ancestor);
+                    let own = self.find(&ancestor).or(births);
+                    own.into_iter().chain(others.of(&ancestor)).collect::<Vec<&Change>>()
+                };
+                let known = ancestors.map(changes_of).find(|changes| !changes.is_empty()).unwrap_or_default();
+                match known.into_iter().find(|change| self.is_inherited(others, change, &knob, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
                     None => now,
                 }
@@ -286,6 +309,19 @@ impl<'h> Session<'h> {
             self.knob_io.way_back(&knob, &original, &first)?;
         }
         Ok(Change { engine, knob, original, claim })
+    }
+
+    /// Returns whether a thread has inherited the value `now` of its knob from a thread for which a session has made
+    /// `change`. A value without some CPUs must be exactly what sessions have made of the original.
+    fn is_inherited(&self, others: &Others, change: &Change, knob: &Knob, now: &Value) -> bool {
+        let (Claim::Without { cpus, otherwise }, Value::Cpus(original), Value::Cpus(now)) =
+            (&change.claim, &change.original, now)
+        else {
+            return is_ours(self.knob_io, knob, &change.claim, now);
+        };
+        let of_others = others.of(&change.knob).filter_map(|change| change.claim.kept_free());
+        let claims: Vec<&CpuSet> = of_others.chain([cpus]).collect();
+        Base::of(knob, original, otherwise).within(possible(self.knob_io, knob)).is_without(now, &claims)
     }
 
     /// Returns the value of this knob of a process's first thread (its leader). If the leader has ended before other
@@ -326,6 +362,10 @@ impl<'h> Session<'h> {
         let found = self.knob_io.read(&change.knob)?;
         if change.claim.covers(&found) || matches!(change.claim, Claim::Within(_)) {
             return Ok(());
+        }
+        // The kernel accepts that a thread which is about to end is moved, and does not move it.
+        if change.knob.thread().is_some_and(|thread| self.knob_io.started_ns(thread.tid) != Some(thread.start_ns)) {
+            return Err(Error::Gone(Box::new(change.knob.clone())));
         }
         self.knob_io.write(&change.knob, &change.original)?;
         let (knob, wanted) = (Box::new(change.knob.clone()), Box::new(wanted.clone()));

@@ -15,6 +15,7 @@ use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::lock::Lock;
+use crate::ownership::possible;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 use crate::value::Value;
@@ -60,7 +61,7 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
         return change.clone();
     };
     let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| claim.kept_free()).collect();
-    let base = Base::of(&change.knob, original, otherwise);
+    let base = Base::of(&change.knob, original, otherwise).within(possible(knob_io, &change.knob));
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {
         Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,

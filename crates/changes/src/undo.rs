@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::evacuation::{LOOKS, OwnCgroups, evacuate};
 use crate::format::Change;
@@ -35,14 +36,20 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
             }),
             _ => put_back(knob_io, &change.knob, change),
         };
+        // A mask may have been taken twice: first as one that the kernel changes, later to be set. The last look decides.
+        undone.left.retain(|left| left.knob != change.knob);
         match result {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
             _ if around.is_some() && change.knob.file().is_some() => undone.restored += 1,
-            Ok(Found::Theirs(theirs)) => {
-                let reason = format!("its value is now {theirs}, which was not set by cox");
+            Ok(Found::Theirs(now)) => {
+                let reason = format!("its value is now {now}, which was not set by cox");
                 undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
             }
             Err(Error::Gone(_)) => undone.gone += 1,
+            Err(error) if change.claim == Claim::Confined && has_errno(&error, libc::EINVAL) => {
+                let reason = "its cgroup has none of its original CPUs any more".to_owned();
+                undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
+            }
             Err(error) => undone.left.push(Left::of(change.knob.clone(), change, error.to_string())),
         }
     }
@@ -53,8 +60,7 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
 fn remove(knob_io: &dyn KnobIo, cgroup: &Path, change: &Change, mut empty: impl FnMut()) -> Result<Found, Error> {
     let mut result = put_back(knob_io, &change.knob, change);
     for _ in 1..LOOKS {
-        let is_busy =
-            |error: &Error| matches!(error, Error::Knob { source, .. } if source.raw_os_error() == Some(libc::EBUSY));
+        let is_busy = |error: &Error| has_errno(error, libc::EBUSY);
         // Without members it is a cgroup below it that keeps it busy.
         let has_members = || knob_io.members_of(cgroup).is_ok_and(|members| !members.is_empty());
         if !result.as_ref().is_err_and(is_busy) || !has_members() {
@@ -64,4 +70,8 @@ fn remove(knob_io: &dyn KnobIo, cgroup: &Path, change: &Change, mut empty: impl 
         result = put_back(knob_io, &change.knob, change);
     }
     result
+}
+
+fn has_errno(error: &Error, errno: i32) -> bool {
+    matches!(error, Error::Knob { source, .. } if source.raw_os_error() == Some(errno))
 }

@@ -11,11 +11,12 @@
 use std::collections::BTreeSet;
 
 use changes::undo::Undone;
-use changes::{Error, Name, Session};
+use changes::{ChangeRequest, Error, Name, Session};
 
+use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
 use crate::plan::Plan;
-use crate::requests::{away, kernel_threads, masks, program, settings};
+use crate::requests::{away, kernel_threads, masks, program, settings, stay};
 use crate::tasks::{Task, TaskList};
 
 /// How often the root cpuset is listed for threads that were created meanwhile.
@@ -26,8 +27,8 @@ pub struct Applied<'s> {
     session: Session<'s>,
     plan: Plan,
     tasks: Box<dyn TaskList + 's>,
-    /// Ids of the threads in the root cpuset, when it was listed last.
-    listed: BTreeSet<u32>,
+    /// Ids of the threads in the root cpuset that have been looked at.
+    known: BTreeSet<u32>,
     /// How many threads were moved away, or lost CPUs of their masks.
     moved: usize,
 }
@@ -37,28 +38,36 @@ impl<'s> Applied<'s> {
     ///
     /// # Errors
     /// The first change that was not possible, and what became of the changes before it: they are restored.
-    #[allow(clippy::result_large_err, reason = "it is returned once in a session")]
     pub fn make(
         session: Session<'s>,
         plan: Plan,
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
-    ) -> Result<Applied<'s>, (Error, Undone)> {
-        let mut applied = Applied { session, plan, tasks, listed: BTreeSet::new(), moved: 0 };
+    ) -> Result<Applied<'s>, Box<(Error, Undone)>> {
+        let mut applied = Applied { session, plan, tasks, known: BTreeSet::new(), moved: 0 };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
-            Err(error) => Err((error, applied.session.end())),
+            Err(error) => Err(Box::new((error, applied.session.end()))),
         }
     }
 
     fn change_all(&mut self, of_program: &[u32]) -> Result<(), Error> {
-        if self.plan.cpusets.is_some() {
+        if let Some(own) = self.plan.cpusets.clone() {
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
-            self.session.take(masks(&others))?;
+            self.known.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            // What other sessions' programs have does not change.
+            let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
+            let others = others.into_iter().filter(|task| !is_quiet(task));
+            // Another session may have moved threads to the system's cpuset. When it ends first, they stay for this one.
+            // Those that were created there go with the last of them.
+            let is_there = |task: &Task| own.system.is_some() && task.cgroup == own.system;
+            let (there, elsewhere): (Vec<Task>, Vec<Task>) = others.partition(is_there);
+            self.session.take(self.masks(&elsewhere))?;
+            self.session.take(self.session.shared(self.masks(&there))?)?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
-            self.keep_away(&others)?;
-            self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.session.take(self.session.shared(stay(&self.plan, &there))?)?;
+            self.keep_away(&elsewhere)?;
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
@@ -66,6 +75,10 @@ impl<'s> Applied<'s> {
         // Read again: most threads of the kernel have left with the others.
         let now = self.tasks.all()?;
         self.keep_kernel_away(&now)
+    }
+
+    fn masks(&self, tasks: &[Task]) -> Vec<ChangeRequest> {
+        masks(&self.plan, tasks, |thread| self.session.creators_of(thread))
     }
 
     fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
@@ -91,15 +104,15 @@ impl<'s> Applied<'s> {
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
-            let new: Vec<u32> = ids.difference(&self.listed).copied().collect();
+            let new: Vec<u32> = ids.difference(&self.known).copied().collect();
             // Ids that are gone may come back with another thread.
-            self.listed = ids;
+            self.known = ids;
             let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
             let tasks = read(self);
             if tasks.is_empty() {
                 break;
             }
-            self.session.take(masks(&tasks))?;
+            self.session.take(self.masks(&tasks))?;
             self.keep_away(&tasks)?;
             let tasks = read(self);
             self.keep_kernel_away(&tasks)?;
@@ -127,7 +140,10 @@ impl<'s> Applied<'s> {
     }
 
     /// Restores everything.
-    pub fn end(self) -> Undone {
+    pub fn end(mut self) -> Undone {
+        // Threads that were created in the root cgroup since the last time may have inherited a mask. If they cannot be
+        // listed, everything else is restored.
+        let _ = self.sweep();
         self.session.end()
     }
 

@@ -214,7 +214,8 @@ impl Engine for Quieting {
             let guardian = |journal: &_| Guardian::of_this_program(journal, &[arch::laps::VARIABLE]).map(Some);
             let journals = JournalFolder::of_user();
             let session = Session::begin(self.knob_io, journals, process::id(), &words.join(" "), guardian)?;
-            let applied = Applied::make(session, plan, Box::new(tasks), &program).map_err(|(error, undone)| {
+            let applied = Applied::make(session, plan, Box::new(tasks), &program).map_err(|refused| {
+                let (error, undone) = *refused;
                 let failures: Vec<String> = undone.failures().collect();
                 let error = Error::from(error);
                 if failures.is_empty() { error } else { error.context(failures.join("; ")) }

@@ -1,9 +1,10 @@
 //! Which knobs a plan changes, as requests to a session of `changes`. Pure functions.
 
 use changes::format::Change;
-use changes::{ChangeRequest, Claim, Knob, Value};
+use changes::{ChangeRequest, Claim, Knob, Thread, Value};
 use machine::CpuSet;
 
+use crate::cpusets::OwnCpusets;
 use crate::level::Level;
 use crate::plan::{Plan, What};
 use crate::tasks::Task;
@@ -23,9 +24,20 @@ fn request(knob: Knob, claim: Claim) -> ChangeRequest {
 }
 
 /// Returns requests to journal the masks of these threads: the kernel changes them when cpusets change, and need not restore
-/// them.
-pub(crate) fn masks(tasks: &[Task]) -> Vec<ChangeRequest> {
-    tasks.iter().map(|task| request(Knob::Affinity(task.thread), Claim::Confined)).collect()
+/// them. `creators` returns the tasks that a thread comes from.
+pub(crate) fn masks(plan: &Plan, tasks: &[Task], creators: impl Fn(Thread) -> Vec<Thread>) -> Vec<ChangeRequest> {
+    let confined = |task: &Task| ChangeRequest {
+        // It may have inherited a mask that a session has set.
+        heir_of: if loses_cpus(plan, task) { creators(task.thread) } else { Vec::new() },
+        ..request(Knob::Affinity(task.thread), Claim::Confined)
+    };
+    tasks.iter().map(confined).collect()
+}
+
+/// Returns whether a thread stays in its cgroup and loses the quiet CPUs of its mask: a user thread of version 2's root.
+fn loses_cpus(plan: &Plan, task: &Task) -> bool {
+    let is_in_root = |own: &OwnCpusets| own.system.is_none() && task.cgroup.as_deref() == Some(&own.hierarchy);
+    !task.is_of_kernel && plan.cpusets.as_ref().is_some_and(is_in_root)
 }
 
 /// Returns the requests of a plan's settings on some levels, in order.
@@ -41,15 +53,24 @@ pub(crate) fn settings(plan: &Plan, is_wanted: impl Fn(Level) -> bool) -> Vec<Ch
 /// it has. Threads of other cgroups keep them; their cpusets have lost the quiet CPUs.
 pub(crate) fn away(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
     let Some(own) = &plan.cpusets else { return Vec::new() };
+    // Also one without quiet CPUs: it may have inherited its mask.
+    let without = |task: &Task| request(Knob::Affinity(task.thread), plan.chosen.claim());
+    if own.system.is_none() {
+        return tasks.iter().filter(|task| loses_cpus(plan, task)).map(without).collect();
+    }
     let in_root = tasks.iter().filter(|task| task.cgroup.as_deref() == Some(&own.hierarchy));
-    let away = |task: &Task| match &own.system {
-        Some(system) => {
-            let knob = Knob::Membership { thread: task.thread, hierarchy: own.hierarchy.clone() };
-            Some(request(knob, Claim::Exactly(Value::Cgroup(system.clone()))))
-        }
-        None => (!task.is_of_kernel).then(|| without(plan, task))?,
-    };
-    in_root.filter_map(away).collect()
+    in_root.filter_map(|task| into_system(own, task)).collect()
+}
+
+/// Returns the requests to keep threads in the system's cpuset, where another session has moved them.
+pub(crate) fn stay(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
+    let Some(own) = &plan.cpusets else { return Vec::new() };
+    tasks.iter().filter_map(|task| into_system(own, task)).collect()
+}
+
+fn into_system(own: &OwnCpusets, task: &Task) -> Option<ChangeRequest> {
+    let knob = Knob::Membership { thread: task.thread, hierarchy: own.hierarchy.clone() };
+    Some(request(knob, Claim::Exactly(Value::Cgroup(own.system.clone()?))))
 }
 
 /// Returns the requests that keep threads of the kernel away which no cpuset keeps away.

@@ -3,88 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod machine;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use ::machine::CpuSet;
 use changes::{Knob, value_of};
-use machine::{CpuSet, Root};
-use quiet::{Extent, Facts, Level, Plan, Refusal, What, check, choose, plan, reboot};
-use tempfile::TempDir;
+use quiet::{Facts, Level, Plan, Refusal, What, check, choose, plan, reboot};
 
-/// A machine whose files are in a folder. The text has `== PATH` before the content of each file.
-struct Machine {
-    folder: TempDir,
-}
-
-impl Machine {
-    fn new(name: &str, managed: u32) -> Machine {
-        let folder = tempfile::tempdir().unwrap();
-        let text = fs::read_to_string(stored("roots", name)).unwrap();
-        for file in text.split("== /").skip(1) {
-            let (path, content) = file.split_once('\n').unwrap();
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        // The kernel gives nobody the right to write to the file of a managed interrupt.
-        let file = folder.path().join(format!("proc/irq/{managed}/smp_affinity_list"));
-        fs::set_permissions(file, Permissions::from_mode(0o444)).unwrap();
-        Machine { folder }
-    }
-
-    fn facts(&self) -> Facts {
-        Facts::read(&Root::at(self.folder.path())).unwrap()
-    }
-
-    fn with(self, path: &str, content: &str) -> Machine {
-        let path = self.folder.path().join(path.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        self
-    }
-
-    /// All files, to see that none changes.
-    fn files(&self) -> BTreeSet<(PathBuf, String)> {
-        let mut files = BTreeSet::new();
-        let mut folders = vec![self.folder.path().to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-                if entry.is_dir() {
-                    folders.push(entry);
-                } else {
-                    files.insert((entry.clone(), fs::read_to_string(&entry).unwrap()));
-                }
-            }
-        }
-        files
-    }
-}
-
-/// This machine's kernel: cpusets of version 1, an interrupt of the disk that is managed, two CPUs.
-fn v1() -> Machine {
-    Machine::new("v1", 36)
-}
-
-/// Four cores of two CPUs each, cpusets of version 2, one of them a partition of somebody else.
-fn v2() -> Machine {
-    Machine::new("v2", 120)
-}
-
-fn stored(folder: &str, name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(name).with_extension("txt")
-}
-
-fn to(level: Level) -> Extent {
-    Extent { level, isolated: false }
-}
-
-fn cpus(list: &str) -> CpuSet {
-    list.parse().unwrap()
-}
+use machine::{Machine, cpus, stored, to, v1, v2};
 
 fn written(facts: &Facts, plan: &Plan) -> String {
     let mut text = format!("CPUs {}, housekeeping {}\n", plan.chosen.cpus, plan.chosen.housekeeping);

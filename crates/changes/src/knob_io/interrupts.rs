@@ -20,9 +20,3 @@ pub(super) fn affinity_file(root: &Root, name: &str, ordinal: u32) -> io::Result
     let number = numbers.get(ordinal as usize).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
     Ok(PathBuf::from(format!("/proc/irq/{number}/smp_affinity_list")))
 }
-
-/// Returns whether this answer to a write means that the kernel itself manages the interrupt's affinity, or that the
-/// hardware cannot move it: EPERM since Linux 6.12, EIO before (irq_select_affinity_usr in kernel/irq/proc.c).
-pub(super) fn is_unmovable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EPERM | libc::EIO))
-}

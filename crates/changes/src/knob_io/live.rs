@@ -189,12 +189,7 @@ impl LiveKnobIo {
                 KernelValue::of(value).and_then(|value| value.write(*pid))
             }
             (Place::File(form, path), value) => form.write(path, value),
-            (Place::Interrupt(path), value) => match Form::List.write(path, value) {
-                Err(source) if interrupts::is_unmovable(&source) => {
-                    return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
-                }
-                done => done,
-            },
+            (Place::Interrupt(path), value) => Form::List.write(path, value),
             (Place::Directory(path), Value::Present(present)) => cgroups::make(&self.root, path, *present),
             (Place::Controller(cgroup, name), Value::Present(on)) => cgroups::turn(&self.root, cgroup, name, *on),
             (Place::Running(pid), Value::Text(word)) if word == STOPPED => stop(*pid, || self.get(knob, place)),
@@ -202,17 +197,11 @@ impl LiveKnobIo {
                 kill_process(*pid, Signal::CONT).map_err(io::Error::from)
             }
             (Place::Membership(tid, hierarchy), Value::Cgroup(folder)) => {
-                match cgroups::put(&self.root, hierarchy, folder, *tid) {
-                    // cgroup_procs_write_start in kernel/cgroup/cgroup.c: PF_NO_SETAFFINITY and no_cgroup_migration.
-                    Err(source) if source.raw_os_error() == Some(libc::EINVAL) => {
-                        return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
-                    }
-                    done => done,
-                }
+                cgroups::put(&self.root, hierarchy, folder, *tid)
             }
             _ => Err(io::Error::other(format!("this kind of setting cannot have the value {value}"))),
         };
-        done.map_err(|source| Error::of(knob, source))
+        done.map_err(|source| Error::of_write(knob, source))
     }
 }
 
@@ -285,7 +274,8 @@ impl KnobIo for LiveKnobIo {
 
     fn started_ns(&self, tid: u32) -> Option<u64> {
         let stat = self.task(tid).stat().ok()?;
-        (!matches!(stat.state, 'Z' | 'X')).then_some(stat.start_boottime_ns)
+        let has_ended = matches!(stat.state, 'Z' | 'X') || stat.is_exiting();
+        (!has_ended).then_some(stat.start_boottime_ns)
     }
 
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error> {

@@ -69,6 +69,7 @@ impl Machine {
             creator: None,
             cgroups: [(PathBuf::from(CPUSETS), folder(cgroup))].into(),
             is_fixed: tid == 4,
+            is_stopped: false,
         };
         self.io.add(tid, thread);
     }

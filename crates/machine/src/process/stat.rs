@@ -54,6 +54,8 @@ pub enum Doing {
 
 /// PF_KTHREAD.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// PF_EXITING.
+const EXITING: u32 = 0x0000_0004;
 /// PF_NO_SETAFFINITY.
 const BOUND: u32 = 0x0400_0000;
 
@@ -62,6 +64,13 @@ impl Stat {
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Returns whether the task is about to end. The kernel then accepts that somebody moves it to another cgroup, and does
+    /// not move it (cgroup_migrate_add_task in kernel/cgroup/cgroup.c).
+    #[must_use]
+    pub fn is_exiting(&self) -> bool {
+        self.flags & EXITING != 0
     }
 
     /// Returns whether the kernel allows nobody to change the task's affinity, nor its cpuset: it belongs to a CPU, or the
@@ -161,6 +170,7 @@ mod tests {
     #[test]
     fn flags_tell_threads_of_the_kernel_and_those_that_nobody_may_move() {
         let of = |flags: u32| Stat { flags, ..Stat::default() };
+        assert_eq!([0x0040_0100, 0x0040_0104].map(|flags| of(flags).is_exiting()), [false, true]);
         // kthreadd and ksoftirqd/0 of Linux 6.18, and a shell.
         let known =
             [0x0020_8040, 0x0420_8040, 0x0040_0100].map(|flags| (of(flags).is_of_kernel(), of(flags).is_bound()));

@@ -1,10 +1,12 @@
 //! A machine for tests: files below a folder, and threads and cgroups as the kernel treats them. It records each access
 //! of a knob, and refuses accesses as it is told.
 //!
-//! Files are read and written by [`LiveKnobIo`] below the folder. Threads are in memory. A new cgroup gets the files of
-//! the cgroup above it, empty, as the kernel makes them; one with members cannot be removed. When a thread changes its
-//! cgroup, its mask becomes the cpuset's CPUs, or, if the program has asked for a mask, the common ones (Linux 6.2);
-//! what the kernel itself had set is lost.
+//! Files are read and written by [`LiveKnobIo`] below the folder, those of cgroups by the rules of `cgroups`. Threads are
+//! in memory, one for each process. When a thread changes its cgroup, or its cgroup its CPUs, the thread's mask becomes
+//! these CPUs, or, if the program has asked for a mask, the common ones (Linux 6.2). What the kernel itself had set is
+//! lost.
+
+mod cgroups;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,16 +14,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use machine::cgroup::{Hierarchies, Hierarchy, Version};
 use machine::{CpuSet, Root};
 
+use self::cgroups::Cgroups;
 use crate::error::Error;
 use crate::knob::{Knob, RUNNING, STOPPED, Thread};
 use crate::knob_io::{KnobIo, LiveKnobIo, Writer};
 use crate::value::{Scheduling, Value};
-
-/// Files that cgroups below one have if its controller cpuset is on, with their first values.
-const OF_CPUSET: [(&str, &str); 2] = [("cpuset.cpus", "\n"), ("cpuset.cpus.partition", "member\n")];
 
 /// A thread of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +35,18 @@ pub struct RecordedThread {
     pub creator: Option<u32>,
     /// Its cgroup in each hierarchy, by mount point.
     pub cgroups: BTreeMap<PathBuf, PathBuf>,
-    /// Whether the kernel refuses to move it: PF_NO_SETAFFINITY.
+    /// Whether the kernel refuses to move it to another cgroup, as kthreadd.
     pub is_fixed: bool,
+    /// Whether its process is stopped.
+    pub is_stopped: bool,
+}
+
+impl RecordedThread {
+    /// Gives it the CPUs of its cgroup, as far as its program wants them.
+    fn confine(&mut self, cpus: CpuSet) {
+        let common = self.asked.as_ref().map(|asked| asked.intersection(&cpus)).filter(|common| !common.is_empty());
+        self.mask = common.unwrap_or(cpus);
+    }
 }
 
 /// An access of a knob.
@@ -63,12 +72,12 @@ pub enum Refusal {
 pub struct Recorder {
     root: Root,
     files: LiveKnobIo,
-    mounted: Hierarchies,
+    cgroups: Cgroups,
     threads: RefCell<BTreeMap<u32, RecordedThread>>,
     log: RefCell<Vec<Access>>,
     answers: RefCell<BTreeMap<PathBuf, String>>,
-    /// First threads of stopped processes.
-    stopped: RefCell<BTreeSet<u32>>,
+    /// Names of the interrupts that the kernel manages.
+    managed: RefCell<BTreeSet<String>>,
     refusal: Cell<Option<(usize, Refusal)>>,
     /// Whether all accesses from the refused one on are refused: the process was killed there.
     is_stopped: Cell<bool>,
@@ -82,13 +91,13 @@ impl Recorder {
     pub fn at(folder: &Path) -> Result<Recorder, Error> {
         let root = Root::at(folder);
         Ok(Recorder {
-            mounted: Hierarchies::read(&root)?,
+            cgroups: Cgroups::read(&root)?,
             files: LiveKnobIo::new(root.clone()),
             root,
             threads: RefCell::default(),
             log: RefCell::default(),
             answers: RefCell::default(),
-            stopped: RefCell::default(),
+            managed: RefCell::default(),
             refusal: Cell::default(),
             is_stopped: Cell::default(),
         })
@@ -96,7 +105,7 @@ impl Recorder {
 
     /// Adds a thread, or replaces the one with this id.
     pub fn add(&self, tid: u32, thread: RecordedThread) {
-        thread.cgroups.values().for_each(|folder| self.list(folder, tid, true));
+        thread.cgroups.values().for_each(|folder| self.cgroups.list(folder, tid, true));
         self.threads.borrow_mut().insert(tid, thread);
     }
 
@@ -104,22 +113,42 @@ impl Recorder {
     pub fn bear(&self, tid: u32, creator: u32) {
         let of_creator = self.threads.borrow().get(&creator).cloned();
         if let Some(of_creator) = of_creator {
-            self.add(tid, RecordedThread { creator: Some(creator), start_ns: of_creator.start_ns + 1, ..of_creator });
+            self.add(
+                tid,
+                RecordedThread {
+                    creator: Some(creator),
+                    start_ns: of_creator.start_ns + 1,
+                    is_fixed: false,
+                    ..of_creator
+                },
+            );
         }
     }
 
     /// Ends a thread.
     pub fn end(&self, tid: u32) {
         if let Some(thread) = self.threads.borrow_mut().remove(&tid) {
-            thread.cgroups.values().for_each(|folder| self.list(folder, tid, false));
+            thread.cgroups.values().for_each(|folder| self.cgroups.list(folder, tid, false));
         }
     }
 
     /// The program sets its own mask.
     pub fn ask(&self, tid: u32, mask: &CpuSet) {
         if let Some(thread) = self.threads.borrow_mut().get_mut(&tid) {
-            (thread.mask, thread.asked) = (mask.clone(), Some(mask.clone()));
+            thread.asked = Some(mask.clone());
+            thread.confine(self.possible(thread));
         }
+    }
+
+    /// Returns the CPUs that all cgroups of a thread have.
+    fn possible(&self, thread: &RecordedThread) -> CpuSet {
+        let all = thread.cgroups.values().map(|folder| self.cgroups.cpus(folder));
+        all.reduce(|one, other| one.intersection(&other)).unwrap_or_else(|| thread.mask.clone())
+    }
+
+    /// From now on the kernel answers EIO when the affinity of this interrupt is written: it manages it.
+    pub fn manage(&self, interrupt: &str) {
+        self.managed.borrow_mut().insert(interrupt.to_owned());
     }
 
     /// From now on the kernel answers a write of this file with this text instead of the value that was written.
@@ -161,17 +190,23 @@ impl Recorder {
 
     fn access(&self, access: Access) -> Result<(), Error> {
         let number = self.log.borrow().len();
-        let knob = match &access {
-            Access::Read(knob) | Access::Write(knob, _) => knob.clone(),
+        self.log.borrow_mut().push(access.clone());
+        let (knob, is_write) = match access {
+            Access::Read(knob) => (knob, false),
+            Access::Write(knob, _) => (knob, true),
         };
-        self.log.borrow_mut().push(access);
-        match self.refusal.get() {
-            Some((at, refusal)) if number == at || (number > at && self.is_stopped.get()) => match refusal {
-                Refusal::Gone => Err(Error::Gone(Box::new(knob))),
-                Refusal::Errno(errno) => Err(Error::of(&knob, io::Error::from_raw_os_error(errno))),
-            },
-            _ => Ok(()),
-        }
+        let is_managed = matches!(&knob, Knob::Interrupt { name, .. } if self.managed.borrow().contains(name));
+        let errno = match self.refusal.get() {
+            Some((at, Refusal::Gone)) if number == at => {
+                knob.thread().iter().for_each(|thread| self.end(thread.tid));
+                return Err(Error::Gone(Box::new(knob)));
+            }
+            Some((at, Refusal::Errno(errno))) if number == at || (number > at && self.is_stopped.get()) => errno,
+            _ if is_write && is_managed => libc::EIO,
+            _ => return Ok(()),
+        };
+        let source = io::Error::from_raw_os_error(errno);
+        Err(if is_write { Error::of_write(&knob, source) } else { Error::of(&knob, source) })
     }
 
     fn thread(&self, thread: Thread, knob: &Knob) -> Result<RecordedThread, Error> {
@@ -180,88 +215,57 @@ impl Recorder {
         found.cloned().ok_or_else(|| Error::Gone(Box::new(knob.clone())))
     }
 
-    /// Writes or removes a line in the list of a cgroup's threads.
-    fn list(&self, folder: &Path, tid: u32, present: bool) {
-        let path = self.root.path(folder.join(self.members_file(folder)));
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let mut lines: Vec<String> = text.lines().filter(|line| *line != tid.to_string()).map(str::to_owned).collect();
-        if present {
-            lines.push(tid.to_string());
-        }
-        // A cgroup that was removed has no list.
-        let _ = fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>());
-    }
-
-    fn hierarchy(&self, folder: &Path) -> Option<&Hierarchy> {
-        self.mounted.of_folder(folder)
-    }
-
-    fn members_file(&self, folder: &Path) -> &'static str {
-        let is_v2 = self.hierarchy(folder).is_some_and(|hierarchy| hierarchy.version == Version::V2);
-        if is_v2 { "cgroup.threads" } else { "tasks" }
-    }
-
-    /// Returns the CPUs of a cgroup's cpuset: those of the nearest cgroup that has any.
-    fn cpuset(&self, folder: &Path) -> CpuSet {
-        let own = |folder: &Path| {
-            let text = fs::read_to_string(self.root.path(folder.join("cpuset.cpus"))).ok()?;
-            text.trim().parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty())
-        };
-        folder.ancestors().find_map(own).unwrap_or_default()
-    }
-
-    fn make(&self, folder: &Path, present: bool) -> io::Result<()> {
-        let path = self.root.path(folder);
-        if present {
-            fs::create_dir(&path)?;
-            for file in fs::read_dir(path.parent().unwrap_or(&path))?.flatten().filter(|file| file.path().is_file()) {
-                fs::write(path.join(file.file_name()), "")?;
-            }
-            return Ok(());
-        }
-        let has_children = fs::read_dir(&path)?.flatten().any(|file| file.path().is_dir());
-        let members = fs::read_to_string(path.join(self.members_file(folder)))?;
-        if has_children || !members.is_empty() {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY));
-        }
-        fs::remove_dir_all(path)
-    }
-
-    /// Turns a controller on or off for the cgroups below one: their files come and go.
-    fn turn(&self, cgroup: &Path, name: &str, on: bool) -> io::Result<()> {
-        let path = self.root.path(cgroup.join("cgroup.subtree_control"));
-        let text = fs::read_to_string(&path)?;
-        let mut words: Vec<&str> = text.split_ascii_whitespace().filter(|word| *word != name).collect();
-        words.extend(on.then_some(name));
-        fs::write(path, words.join(" ") + "\n")?;
-        for folder in fs::read_dir(self.root.path(cgroup))?.flatten().filter(|entry| entry.path().is_dir()) {
-            for (file, text) in OF_CPUSET {
-                let path = folder.path().join(file);
-                if !on {
-                    fs::remove_file(path)?;
-                } else if !path.exists() {
-                    fs::write(path, text)?;
-                }
+    /// Makes a change of cgroups. Threads whose cgroup has other CPUs after it get them.
+    fn changing<T>(&self, change: impl FnOnce() -> T) -> T {
+        let folders: BTreeSet<PathBuf> =
+            self.threads.borrow().values().flat_map(|thread| thread.cgroups.values().cloned()).collect();
+        let cpus = |folder: PathBuf| (folder.clone(), self.cgroups.cpus(&folder));
+        let before: BTreeMap<PathBuf, CpuSet> = folders.into_iter().map(cpus).collect();
+        let changed = change();
+        for (folder, before) in before {
+            let cpus = self.cgroups.cpus(&folder);
+            if cpus != before {
+                let mut threads = self.threads.borrow_mut();
+                let inside = threads.values_mut().filter(|thread| thread.cgroups.values().any(|its| *its == folder));
+                inside.for_each(|thread| thread.confine(cpus.clone()));
             }
         }
-        Ok(())
+        changed
     }
 
-    /// Moves a thread to a cgroup of a hierarchy.
+    /// Moves a thread to a cgroup of a hierarchy. In version 2, its mask stays if both cgroups have the same CPUs.
     fn put(&self, thread: Thread, hierarchy: &Path, folder: &Path) -> io::Result<()> {
-        if !self.root.path(folder).is_dir() {
-            return Err(io::Error::other(format!("there is no {}", folder.display())));
+        if let Some(refusal) = self.cgroups.refusal(folder) {
+            return Err(refusal);
         }
         let mut threads = self.threads.borrow_mut();
         let Some(found) = threads.get_mut(&thread.tid) else { return Err(io::Error::from_raw_os_error(libc::ESRCH)) };
-        if let Some(before) = found.cgroups.insert(hierarchy.to_owned(), folder.to_owned()) {
-            self.list(&before, thread.tid, false);
+        let before = found.cgroups.insert(hierarchy.to_owned(), folder.to_owned());
+        before.iter().for_each(|before| self.cgroups.list(before, thread.tid, false));
+        self.cgroups.list(folder, thread.tid, true);
+        let cpus = self.cgroups.cpus(folder);
+        let had_them = before.is_some_and(|before| self.cgroups.cpus(&before) == cpus);
+        if !had_them || !self.cgroups.is_v2(folder) {
+            found.confine(cpus);
         }
-        self.list(folder, thread.tid, true);
-        let cpus = self.cpuset(folder);
-        let common = found.asked.as_ref().map(|asked| asked.intersection(&cpus)).filter(|common| !common.is_empty());
-        found.mask = common.unwrap_or(cpus);
         Ok(())
+    }
+
+    /// Writes a file as the kernel does: what it shows then may be something else.
+    fn write_file(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
+        let failed = |source| Error::of(knob, source);
+        let Some(path) = knob.file() else { return self.files.write(knob, value) };
+        if let Value::Cpus(cpus) = value {
+            self.cgroups.check(path, cpus).map_err(failed)?;
+        }
+        self.files.write(knob, value)?;
+        self.cgroups.judge(path).map_err(failed)?;
+        let requested = self.root.path(path.with_file_name("cpumask_requested"));
+        if path.ends_with("cpumask") && requested.exists() {
+            fs::copy(self.root.path(path), requested).map_err(failed)?;
+        }
+        let answers = self.answers.borrow();
+        answers.get(path).map_or(Ok(()), |text| fs::write(self.root.path(path), text).map_err(failed))
     }
 }
 
@@ -276,8 +280,7 @@ impl KnobIo for Recorder {
                 cgroup.map(Value::Cgroup).ok_or_else(|| Error::of(knob, io::Error::other("it is in no cgroup")))
             }
             Knob::Running(thread) => {
-                self.thread(*thread, knob)?;
-                let is_stopped = self.stopped.borrow().contains(&thread.tid);
+                let is_stopped = self.thread(*thread, knob)?.is_stopped;
                 Ok(Value::Text(if is_stopped { STOPPED } else { RUNNING }.to_owned()))
             }
             knob => self.files.read(knob),
@@ -290,8 +293,7 @@ impl KnobIo for Recorder {
         match (knob, value) {
             (Knob::Affinity(thread), Value::Cpus(mask)) => {
                 let found = self.thread(*thread, knob)?;
-                let possible =
-                    found.cgroups.values().fold(mask.clone(), |mask, folder| mask.intersection(&self.cpuset(folder)));
+                let possible = self.possible(&found).intersection(mask);
                 if possible.is_empty() {
                     return Err(failed(io::Error::from_raw_os_error(libc::EINVAL)));
                 }
@@ -307,22 +309,23 @@ impl KnobIo for Recorder {
                 }
                 self.put(*thread, hierarchy, folder).map_err(failed)
             }
-            (Knob::Controller { cgroup, name }, Value::Present(on)) => self.turn(cgroup, name, *on).map_err(failed),
             (Knob::Running(thread), Value::Text(word)) => {
                 self.thread(*thread, knob)?;
-                let mut stopped = self.stopped.borrow_mut();
-                _ = if word == STOPPED { stopped.insert(thread.tid) } else { stopped.remove(&thread.tid) };
+                if let Some(found) = self.threads.borrow_mut().get_mut(&thread.tid) {
+                    found.is_stopped = word == STOPPED;
+                }
                 Ok(())
             }
-            (Knob::Directory(folder), Value::Present(present)) => self.make(folder, *present).map_err(failed),
-            _ => {
-                self.files.write(knob, value)?;
-                let answers = self.answers.borrow();
-                match knob.file().and_then(|path| Some((path, answers.get(path)?))) {
-                    Some((path, text)) => fs::write(self.root.path(path), text).map_err(failed),
-                    None => Ok(()),
-                }
+            (Knob::Controller { cgroup, name }, Value::Present(on)) => {
+                self.changing(|| self.cgroups.turn(cgroup, name, *on)).map_err(failed)
             }
+            (Knob::Directory(folder), Value::Present(present)) => {
+                self.changing(|| self.cgroups.make(folder, *present)).map_err(failed)
+            }
+            _ if knob.file().is_some_and(|path| self.cgroups.contains(path)) => {
+                self.changing(|| self.write_file(knob, value))
+            }
+            _ => self.write_file(knob, value),
         }
     }
 
@@ -342,7 +345,7 @@ impl KnobIo for Recorder {
 
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
         let found = self.thread(thread, &Knob::Affinity(thread))?;
-        Ok(found.cgroups.values().next().map_or(found.mask, |folder| self.cpuset(folder)))
+        Ok(self.possible(&found))
     }
 
     fn boot_id(&self) -> Result<String, Error> {
