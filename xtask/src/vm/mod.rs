@@ -169,7 +169,6 @@ impl Matrix<'_> {
 
     /// Boots one kernel, unless an earlier run has done so. Returns its checks.
     fn one(&mut self, kernel: &Kernel, boot_line: &str, name: &str) -> Result<Vec<Compared>> {
-        let jobs = &self.options.jobs;
         let earlier = self.log.get(&kernel.release, boot_line).cloned();
         let (facts, seconds) = if let Some(earlier) = earlier {
             (earlier.facts, earlier.seconds)
@@ -182,7 +181,7 @@ impl Matrix<'_> {
             }
             (facts, seconds)
         };
-        let compared = self.expected.compare(&kernel.release, boot_line, jobs, &facts)?;
+        let compared = self.expected.compare(&kernel.release, boot_line, &|job| self.options.has_job(job), &facts)?;
         let bad: Vec<&Compared> = compared.iter().filter(|one| !one.is_good()).collect();
         println!("vm: {name}: {} of {} checks as expected, {seconds:.0} s", compared.len() - bad.len(), compared.len());
         for one in bad {
@@ -207,6 +206,7 @@ impl Matrix<'_> {
             initramfs: &self.initramfs,
             boot_line,
             jobs: &self.options.jobs,
+            long: self.options.all,
             limit: Duration::from_secs(self.options.limit),
             folder: &folder,
         };

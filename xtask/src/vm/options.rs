@@ -14,7 +14,7 @@ use super::kernels::PINNED;
 #[derive(Debug, Parser)]
 #[command(name = "xtask vm", bin_name = "cargo xtask vm")]
 pub struct Options {
-    /// Also boot the newest kernel in Debian, the newest of each series since 6.18, and Debian's larger build of each kernel
+    /// Also boot the newest kernel in Debian, the newest of each series since 6.18, and Debian's larger build of each kernel; and run the long jobs
     #[arg(long)]
     pub all: bool,
     /// Boot only kernels of this version, such as 6.12 (may be given more than once); default: all pinned kernels
@@ -29,7 +29,7 @@ pub struct Options {
     /// Run only these jobs of kernel/vm/init: run,noise
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub jobs: Vec<String>,
-    /// Folder of cox, cox-observe, cox-ulp-host and libcox_preload.so; default: target/release
+    /// Folder of cox, cox-observe, cox-ulp-host, libcox_preload.so and quiet-check; default: target/release
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
     /// Folder of the results, and of what is downloaded; default: target/vm
@@ -55,6 +55,9 @@ pub struct Options {
     pub mirror: Option<String>,
 }
 
+/// Jobs of kernel/vm/init that take minutes: only for `--all`, or if they are named.
+pub const LONG_JOBS: [&str; 2] = ["quiet-kills", "quiet-storm"];
+
 /// The boot lines of the matrix. Kernels without `CONFIG_NO_HZ_FULL` are booted with the first one only.
 pub const BOOT_LINES: [&str; 2] = ["", "nohz_full=1-3"];
 
@@ -69,6 +72,15 @@ impl Options {
             ensure!(known.contains(&version.as_str()), "no kernel {version} is pinned; there are {}", known.join(", "));
         }
         Ok(())
+    }
+
+    /// Returns whether a boot runs this job.
+    #[must_use]
+    pub fn has_job(&self, job: &str) -> bool {
+        if self.jobs.is_empty() {
+            return self.all || !LONG_JOBS.contains(&job);
+        }
+        self.jobs.iter().any(|one| one == job)
     }
 
     /// Returns the boot lines for a kernel.
@@ -91,6 +103,11 @@ mod tests {
         assert_eq!(options(&[]).boot_lines(true), ["", "nohz_full=1-3"]);
         assert_eq!(options(&[]).boot_lines(false), [""]);
         assert_eq!(options(&["--boot-line", "nohz_full=2 quiet"]).boot_lines(false), ["nohz_full=2 quiet"]);
+        let has = |words: &[&str]| ["quiet", "quiet-storm"].map(|job| options(words).has_job(job));
+        assert_eq!(
+            (has(&[]), has(&["--all"]), has(&["--jobs", "run,quiet-storm"])),
+            ([true, false], [true; 2], [false, true])
+        );
         assert!(options(&["--kernel", "6.1"]).check().is_ok());
         assert!(options(&["--kernel", "6.2"]).check().is_err());
     }

@@ -1,0 +1,50 @@
+//! Checks `cox quiet` on the machine where it runs, which it changes: the jobs of kernel/vm/init begin it in virtual machines. It needs root, four
+//! CPUs, and cgroups of version 2. It prints a line for each fact, `fact NAME = VALUE`, and below it indented lines with the reason.
+//!
+//! | job | what it checks |
+//! |---|---|
+//! | `run` | one CPU, two CPUs and two isolated ones: what the program has there, what else may run there, what is restored |
+//! | `tick` | timer interrupts of a quiet CPU with one busy thread and with two |
+//! | `sessions` | two sessions with different CPUs, which end in both orders |
+//! | `apply` | `cox quiet apply`, `status` after somebody changed a setting, `undo` |
+//! | `kill` | SIGKILL of cox, and of cox with its guardian, while the program runs |
+//! | `kills` | SIGKILL at many moments of a session (long) |
+//! | `storm` | sessions that begin and end beside forks and I/O (long) |
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a check that cannot go on has failed")]
+
+mod jobs;
+mod machine;
+mod program;
+mod session;
+
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["program"] => program::report_and_wait(),
+        ["spin", seconds, threads] => program::spin(seconds.parse().unwrap(), threads.parse().unwrap()),
+        ["wait"] => program::wait(),
+        ["fork"] => program::fork(),
+        ["write"] => program::write(),
+        [job] if jobs::run(job) => {}
+        _ => {
+            eprintln!("usage: quiet-check run|tick|sessions|apply|kill|kills|storm");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints a fact. The lines of the reason are what is wrong, or what cox printed.
+fn fact(name: &str, value: &str, reason: &[String]) {
+    println!("fact {name} = {value}");
+    reason.iter().flat_map(|lines| lines.lines()).for_each(|line| println!("    {line}"));
+}
+
+/// Prints `yes`, or `no` with what is wrong.
+fn is_fine(name: &str, wrong: &[String]) {
+    fact(name, if wrong.is_empty() { "yes" } else { "no" }, wrong);
+}

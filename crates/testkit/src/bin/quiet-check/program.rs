@@ -1,0 +1,86 @@
+//! The programs that cox runs on quiet CPUs, and those that run beside it.
+
+use std::collections::VecDeque;
+use std::env;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::machine_state::numbers_of;
+
+/// How many processes of [`fork`] live at the same time.
+const CHILDREN: usize = 20;
+
+/// Prints what it has: its CPUs, its cgroup, the kind of its partition, each in a line. Then it waits.
+pub fn report_and_wait() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let cgroup = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap().to_owned();
+    let partition = fs::read_to_string(format!("/sys/fs/cgroup{cgroup}/cpuset.cpus.partition"));
+    println!("{cpus}\n{cgroup}\n{}", partition.as_deref().map_or("none", str::trim));
+    wait();
+}
+
+/// Waits until standard input ends: that of the process that started it.
+pub fn wait() {
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Runs on its CPU for some time, in so many threads, and prints how many timer interrupts came to that CPU.
+pub fn spin(seconds: f64, threads: usize) {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let cpu = *numbers_of(cpus).first().unwrap();
+    let length = Duration::from_secs_f64(seconds);
+    let others: Vec<_> = (1..threads).map(|_| thread::spawn(move || busy(length * 2))).collect();
+    busy(Duration::from_millis(200));
+    let (begin, before) = (Instant::now(), timer_interrupts(cpu));
+    busy(length);
+    let (count, time) = (timer_interrupts(cpu) - before, begin.elapsed());
+    println!("{count} {:.2}", time.as_secs_f64());
+    io::stdout().flush().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+}
+
+fn busy(length: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+/// Returns how many local timer interrupts a CPU had since the boot.
+pub fn timer_interrupts(cpu: u32) -> u64 {
+    let text = fs::read_to_string("/proc/interrupts").unwrap();
+    let column = format!("CPU{cpu}");
+    let at = text.lines().next().unwrap().split_ascii_whitespace().position(|name| name == column).unwrap();
+    let row = text.lines().find_map(|line| line.trim().strip_prefix("LOC:")).unwrap();
+    row.split_ascii_whitespace().nth(at).unwrap().parse().unwrap()
+}
+
+/// Starts processes and threads, one after another, until it is killed. Each process lives until some others have begun.
+pub fn fork() {
+    let mut children = VecDeque::new();
+    loop {
+        let mut command = Command::new(env::current_exe().unwrap());
+        children.push_back(command.arg("wait").stdin(Stdio::piped()).spawn().unwrap());
+        thread::spawn(|| ()).join().unwrap();
+        if children.len() > CHILDREN {
+            let mut oldest = children.pop_front().unwrap();
+            drop(oldest.stdin.take());
+            oldest.wait().unwrap();
+        }
+    }
+}
+
+/// Writes a file, until it is killed.
+pub fn write() {
+    let path = format!("/tmp/written-{}", std::process::id());
+    loop {
+        fs::write(&path, vec![1; 1 << 20]).unwrap();
+        fs::File::open(&path).unwrap().sync_all().unwrap();
+    }
+}
