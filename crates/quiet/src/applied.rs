@@ -2,16 +2,16 @@
 //! threads that are created later are kept away, too.
 //!
 //! 1. The masks of all threads are journaled, before any cpuset changes: the kernel changes masks then.
-//! 2. The cpusets are made, and the threads of the root cpuset leave it. Threads that were created there meanwhile are found
-//!    by listing it again, until it has no new one.
+//! 2. The cpusets are made, and the threads of the root cpuset leave it: those that the partition has not taken the quiet CPUs
+//!    from. Threads that were created there meanwhile are found by listing it again, until it has no new one.
 //! 3. The program goes to its cpuset. It waits before its exec.
 //! 4. All other settings.
 //! 5. Threads of the kernel that may still use the quiet CPUs lose them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use changes::undo::Undone;
-use changes::{Error, Name, Session};
+use changes::{ChangeRequest, Error, Name, Session, Thread};
 
 use crate::level::Level;
 use crate::plan::Plan;
@@ -28,8 +28,8 @@ pub struct Applied<'s> {
     tasks: Box<dyn TaskList + 's>,
     /// Ids of the threads in the root cpuset that have been looked at.
     seen: BTreeSet<u32>,
-    /// How many threads were moved away, or lost CPUs of their masks.
-    moved: usize,
+    /// Ids of threads that were moved away, or lost CPUs of their masks.
+    moved: BTreeSet<u32>,
 }
 
 impl<'s> Applied<'s> {
@@ -43,7 +43,7 @@ impl<'s> Applied<'s> {
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, (Error, Undone)> {
-        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: 0 };
+        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: BTreeSet::new() };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err((error, applied.session.end())),
@@ -56,8 +56,9 @@ impl<'s> Applied<'s> {
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
             self.session.take(masks(&others))?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
-            self.keep_away(&others)?;
             self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            let others = self.after_the_kernel(others)?;
+            self.keep_away(&others)?;
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
@@ -67,15 +68,26 @@ impl<'s> Applied<'s> {
         self.keep_kernel_away(&now)
     }
 
+    /// Returns the same threads with the masks that they have now. Counts those that have lost quiet CPUs.
+    fn after_the_kernel(&mut self, before: Vec<Task>) -> Result<Vec<Task>, Error> {
+        let now: BTreeMap<Thread, Task> = self.tasks.all()?.into_iter().map(|task| (task.thread, task)).collect();
+        let quiet = &self.plan.chosen.cpus;
+        let has_lost = |before: &Task, now: &Task| now.mask.intersection(quiet) != before.mask.intersection(quiet);
+        let both = || before.iter().filter_map(|task| Some((task, now.get(&task.thread)?)));
+        self.moved.extend(both().filter(|(before, now)| has_lost(before, now)).map(|(task, _)| task.thread.tid));
+        Ok(both().map(|(_, now)| now.clone()).collect())
+    }
+
     fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
-        let requests = away(&self.plan, tasks);
-        self.moved += requests.len();
-        self.session.take(requests)
+        self.take(away(&self.plan, tasks))
     }
 
     fn keep_kernel_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
-        let requests = kernel_threads(&self.plan, tasks);
-        self.moved += requests.len();
+        self.take(kernel_threads(&self.plan, tasks))
+    }
+
+    fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
+        self.moved.extend(requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid));
         self.session.take(requests)
     }
 
@@ -115,7 +127,7 @@ impl<'s> Applied<'s> {
     /// Returns how many threads were moved away, or lost CPUs of their masks.
     #[must_use]
     pub fn moved(&self) -> usize {
-        self.moved
+        self.moved.len()
     }
 
     /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.

@@ -30,7 +30,7 @@ impl OwnCpusets {
         let (mount, is_v1) = match cpusets {
             Cpusets::V1 { mount, .. } => (mount, true),
             Cpusets::V2 { mount } => (mount, false),
-            Cpusets::None => return None,
+            Cpusets::V2Harmful { .. } | Cpusets::None => return None,
         };
         let first = cpus.first().unwrap_or_default();
         let system = is_v1.then(|| mount.join(SYSTEM));

@@ -81,6 +81,13 @@ pub enum Cpusets {
         /// Where it is mounted.
         mount: PathBuf,
     },
+    /// A hierarchy of version 2 whose partitions do harm. Before Linux 6.1, the kernel gives its threads of single CPUs the CPUs
+    /// of the root cpuset when these change: work items then run on the wrong CPUs, and nobody can give such a thread its CPU
+    /// back (`update_tasks_cpumask` in kernel/cgroup/cpuset.c; seen with 5.10.223).
+    V2Harmful {
+        /// The kernel's release.
+        release: String,
+    },
     /// Nowhere.
     None,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use changes::Thread;
 use machine::cgroup::{Hierarchies, Version};
+use machine::features::Release;
 use machine::interrupts::interrupts;
 use machine::limits::{Who, possible_cpus};
 use machine::process::Task;
@@ -54,9 +55,7 @@ impl Facts {
                 keep(root, &mount.join("cgroup.subtree_control"), &mut files);
                 walk(root, mount, DEEPEST, &mut |folder| {
                     if folder.parent() == Some(mount) {
-                        // Without the controller the file is missing; it comes, empty, with the controller.
-                        let cpus = root.read_text(folder.join("cpuset.cpus")).unwrap_or_default();
-                        files.insert(folder.join("cpuset.cpus"), cpus.trim().to_owned());
+                        keep(root, &folder.join("cpuset.cpus"), &mut files);
                     }
                     if is_quiet_folder(folder, mount) {
                         quieted.insert(folder.to_owned(), cpus_of(root, &folder.join("cpuset.cpus")));
@@ -68,7 +67,7 @@ impl Facts {
                     }
                 });
             }
-            Cpusets::None => {}
+            Cpusets::V2Harmful { .. } | Cpusets::None => {}
         }
         Ok(Facts {
             topology,
@@ -119,7 +118,14 @@ fn cpusets(root: &Root) -> Cpusets {
             let prefix = if root.exists(mount.join("cpuset.cpus")) { "cpuset." } else { "" };
             Cpusets::V1 { mount, prefix }
         }
-        Version::V2 => Cpusets::V2 { mount },
+        Version::V2 => {
+            let release =
+                root.read_text("/proc/sys/kernel/osrelease").ok().and_then(|text| Release::parse(text.trim()));
+            match release.filter(|release| !release.is_at_least(6, 1)) {
+                Some(Release { text: release, .. }) => Cpusets::V2Harmful { release },
+                None => Cpusets::V2 { mount },
+            }
+        }
     }
 }
 

@@ -25,9 +25,15 @@ const SETTINGS: [&str; 15] = [
     "/sys/module/*/parameters/enabled",
 ];
 
-/// Files that change by themselves: the last process id, a rate that the kernel lowers, results, and memory pressure.
-const RESTLESS: [&str; 5] =
-    ["ns_last_pid", "perf_event_max_sample_rate", "stat_refresh", "hung_task_detect_count", "cpuset.memory_pressure"];
+/// Files that change by themselves: the last process id, a rate that the kernel lowers, results of the scheduler and of others, memory pressure.
+const RESTLESS: [&str; 6] = [
+    "ns_last_pid",
+    "perf_event_max_sample_rate",
+    "max_newidle_lb_cost",
+    "stat_refresh",
+    "hung_task_detect_count",
+    "cpuset.memory_pressure",
+];
 
 /// Files of a cgroup that are settings, beside those of cpusets.
 const OF_CGROUPS: [&str; 2] = ["cgroup.subtree_control", "cgroup.type"];
