@@ -192,7 +192,15 @@ impl Draft<'_> {
                     self.setting(Level::NoBalance, own, "1", off, "load balancing between the quiet CPUs", "");
                 }
             }
-            Cpusets::V2 { mount } => {
+            Cpusets::V2 { mount, frees_workers } => {
+                if *frees_workers && self.facts.nohz_full.as_ref().is_some_and(|cpus| !cpus.is_empty()) {
+                    let what = "when the session ends, this kernel gives its unbound workers all CPUs, not only those without nohz_full";
+                    self.obstacle(
+                        Level::Cgroup,
+                        what.to_owned(),
+                        "boot again afterwards, or use Linux 6.3 or later".to_owned(),
+                    );
+                }
                 let controller = Knob::Controller { cgroup: mount.clone(), name: "cpuset".to_owned() };
                 let control = self.facts.files.get(&mount.join("cgroup.subtree_control"));
                 let is_on = control.is_some_and(|on| on.split_ascii_whitespace().any(|name| name == "cpuset"));

@@ -51,7 +51,7 @@ impl Facts {
                     }
                 });
             }
-            Cpusets::V2 { mount } => {
+            Cpusets::V2 { mount, .. } => {
                 keep(root, &mount.join("cgroup.subtree_control"), &mut files);
                 walk(root, mount, DEEPEST, &mut |folder| {
                     if folder.parent() == Some(mount) {
@@ -121,9 +121,10 @@ fn cpusets(root: &Root) -> Cpusets {
         Version::V2 => {
             let release =
                 root.read_text("/proc/sys/kernel/osrelease").ok().and_then(|text| Release::parse(text.trim()));
-            match release.filter(|release| !release.is_at_least(6, 1)) {
-                Some(Release { text: release, .. }) => Cpusets::V2Harmful { release },
-                None => Cpusets::V2 { mount },
+            let is_before = |major, minor| release.as_ref().is_some_and(|release| !release.is_at_least(major, minor));
+            match &release {
+                Some(Release { text, .. }) if is_before(6, 1) => Cpusets::V2Harmful { release: text.clone() },
+                _ => Cpusets::V2 { mount, frees_workers: is_before(6, 3) },
             }
         }
     }

@@ -61,13 +61,23 @@ pub struct ThreadState {
     pub is_stopped: bool,
 }
 
+impl ThreadState {
+    /// Returns whether it is a rescuer of a workqueue: it gets the CPUs of each work item that it helps with, and keeps them.
+    fn is_rescuer(&self) -> bool {
+        self.is_of_kernel && self.is_bound && (!self.name.contains('/') || self.name.starts_with("kworker/R-"))
+    }
+}
+
+/// Threads by id and start time.
+pub type Threads = BTreeMap<(u32, u64), ThreadState>;
+
 /// The state of the machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
     /// Settings by path; a folder of a cgroup is a path with an empty value.
     pub settings: BTreeMap<PathBuf, String>,
-    /// Threads by id and start time.
-    pub threads: BTreeMap<(u32, u64), ThreadState>,
+    /// Threads.
+    pub threads: Threads,
 }
 
 impl MachineState {
@@ -82,16 +92,7 @@ impl MachineState {
         for mount in cgroup_mounts() {
             cgroup(&mount, &mut settings);
         }
-        let mut threads = BTreeMap::new();
-        for process in numbers(Path::new("/proc")) {
-            let folder = Path::new("/proc").join(process.to_string()).join("task");
-            for tid in numbers(&folder) {
-                if let Some((start, thread)) = thread(&folder.join(tid.to_string())) {
-                    threads.insert((tid, start), thread);
-                }
-            }
-        }
-        MachineState { settings, threads }
+        MachineState { settings, threads: threads() }
     }
 
     /// Returns what differs in a later state, one line each. A thread that has begun or ended meanwhile is no difference.
@@ -115,24 +116,39 @@ impl MachineState {
                     ));
                 }
             };
-            differ("CPUs", &before.cpus, &now.cpus);
+            if !before.is_rescuer() {
+                differ("CPUs", &before.cpus, &now.cpus);
+            }
             differ("class", &before.class, &now.class);
             differ("cgroups", &before.cgroups, &now.cgroups);
             differ("stopped", &before.is_stopped.to_string(), &now.is_stopped.to_string());
         }
         lines
     }
+}
 
-    /// Returns the threads that can be moved, may run on one of these CPUs, and are in none of the `own` cgroups, one line each.
-    #[must_use]
-    pub fn movable_on(&self, cpus: &str, own: &str) -> Vec<String> {
-        let cpus = numbers_of(cpus);
-        let may = |thread: &ThreadState| {
-            !thread.is_bound && thread.cgroups != own && !numbers_of(&thread.cpus).is_disjoint(&cpus)
-        };
-        let found = self.threads.iter().filter(|(_, thread)| may(thread));
-        found.map(|((tid, _), thread)| format!("thread {tid} ({}) on CPUs {}", thread.name, thread.cpus)).collect()
+/// Reads all threads.
+#[must_use]
+pub fn threads() -> Threads {
+    let mut threads = BTreeMap::new();
+    for process in numbers(Path::new("/proc")) {
+        let folder = Path::new("/proc").join(process.to_string()).join("task");
+        for tid in numbers(&folder) {
+            threads.extend(thread(&folder.join(tid.to_string())).map(|(start, thread)| ((tid, start), thread)));
+        }
     }
+    threads
+}
+
+/// Returns the threads that can be moved, may run on one of these CPUs, and are in other cgroups than `own`, one line each.
+#[must_use]
+pub fn movable_on(threads: &Threads, cpus: &str, own: &str) -> Vec<String> {
+    let cpus = numbers_of(cpus);
+    let may = |thread: &ThreadState| {
+        !thread.is_bound && thread.cgroups != own && !numbers_of(&thread.cpus).is_disjoint(&cpus)
+    };
+    let found = threads.iter().filter(|(_, thread)| may(thread));
+    found.map(|((tid, _), thread)| format!("thread {tid} ({}) on CPUs {}", thread.name, thread.cpus)).collect()
 }
 
 /// Returns the numbers of a list such as `0-2,5`.
@@ -257,8 +273,8 @@ mod tests {
             "{differences:?}"
         );
         assert!(differences.contains(&"/cgroup/new: absent before, '' now".to_owned()));
-        assert!(later.movable_on("8-9", "")[0].contains("on CPUs 9"));
-        assert!(later.movable_on("9", &own.cgroups).is_empty() && later.movable_on("10", "").is_empty());
+        let on = |cpus, own| movable_on(&later.threads, cpus, own);
+        assert!(on("8-9", "")[0].contains("on CPUs 9") && on("9", &own.cgroups).is_empty() && on("10", "").is_empty());
     }
 
     #[test]

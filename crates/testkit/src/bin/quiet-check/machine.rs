@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use testkit::machine_state::{MachineState, ThreadState};
+use testkit::machine_state::{MachineState, ThreadState, threads};
 
 /// Mount point of the cgroups.
 pub const CGROUPS: &str = "/sys/fs/cgroup";
@@ -34,14 +34,21 @@ impl Machine {
         machine
     }
 
+    /// Turns the controller of cpusets on, as for a service with `AllowedCPUs=`, and gives one service CPUs of its own.
+    pub fn with_cpusets(self) -> Machine {
+        fs::write(Path::new(CGROUPS).join("cgroup.subtree_control"), "+cpuset").unwrap();
+        fs::write(Path::new(CGROUPS).join("user.slice/cpuset.cpus"), "1-3").unwrap();
+        self
+    }
+
     /// Returns the threads of programs that began after `before`, and cannot use all CPUs of this process or are in a cgroup of cox, one line each.
     pub fn strays(&self, before: &MachineState) -> Vec<String> {
-        let now = MachineState::read();
-        let own = now.threads.iter().find(|((tid, _), _)| *tid == std::process::id()).map(|(_, own)| own.cpus.clone());
+        let now = threads();
+        let own = now.iter().find(|((tid, _), _)| *tid == std::process::id()).map(|(_, own)| own.cpus.clone());
         let is_stray = |thread: &ThreadState| {
             !thread.is_of_kernel && (Some(&thread.cpus) != own.as_ref() || thread.cgroups.contains("cox-quiet"))
         };
-        let new = now.threads.iter().filter(|(id, thread)| !before.threads.contains_key(id) && is_stray(thread));
+        let new = now.iter().filter(|(id, thread)| !before.threads.contains_key(id) && is_stray(thread));
         new.map(|((tid, _), thread)| {
             format!("new thread {tid} ({}): CPUs {}, cgroup {}", thread.name, thread.cpus, thread.cgroups)
         })
@@ -70,6 +77,7 @@ impl Drop for Machine {
         for service in SERVICES.iter().rev() {
             let _ = fs::remove_dir(Path::new(CGROUPS).join(service));
         }
+        let _ = fs::write(Path::new(CGROUPS).join("cgroup.subtree_control"), "-cpuset");
     }
 }
 

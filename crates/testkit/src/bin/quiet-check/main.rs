@@ -20,12 +20,15 @@ mod session;
 
 use std::env;
 use std::process::ExitCode;
+use std::time::Duration;
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["program"] => program::report_and_wait(),
-        ["spin", seconds, threads] => program::spin(seconds.parse().unwrap(), threads.parse().unwrap()),
+        ["spin", alone, shared] => {
+            program::spin(Duration::from_secs(alone.parse().unwrap()), Duration::from_secs(shared.parse().unwrap()));
+        }
         ["wait"] => program::wait(),
         ["fork"] => program::fork(),
         ["write"] => program::write(),

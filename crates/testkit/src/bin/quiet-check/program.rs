@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::env;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,20 +30,26 @@ pub fn wait() {
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Runs on its CPU for some time, in so many threads, and prints how many timer interrupts came to that CPU.
-pub fn spin(seconds: f64, threads: usize) {
+/// Runs on its CPU for some time, alone and then with a second thread, and prints for both how many timer interrupts came to that CPU in how many
+/// seconds.
+pub fn spin(alone: Duration, shared: Duration) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let cpu = *numbers_of(cpus).first().unwrap();
-    let length = Duration::from_secs_f64(seconds);
-    let others: Vec<_> = (1..threads).map(|_| thread::spawn(move || busy(length * 2))).collect();
-    busy(Duration::from_millis(200));
-    let (begin, before) = (Instant::now(), timer_interrupts(cpu));
-    busy(length);
-    let (count, time) = (timer_interrupts(cpu) - before, begin.elapsed());
-    println!("{count} {:.2}", time.as_secs_f64());
-    io::stdout().flush().unwrap();
-    others.into_iter().for_each(|other| other.join().unwrap());
+    let measure = |length: Duration| {
+        // What happens at the start is not counted.
+        busy(length / 10);
+        let (begin, before) = (Instant::now(), timer_interrupts(cpu));
+        busy(length);
+        println!("{} {:.2}", timer_interrupts(cpu) - before, begin.elapsed().as_secs_f64());
+    };
+    measure(alone);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+        measure(shared);
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 fn busy(length: Duration) {

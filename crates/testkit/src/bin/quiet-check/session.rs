@@ -1,20 +1,21 @@
 //! One run of `cox quiet` with a program, which waits until it is told to end.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::machine_state::MachineState;
+use testkit::machine_state::{MachineState, movable_on, threads};
 
 use crate::machine::own;
 
-/// How often the machine is compared until everything is restored, and the time in between: five seconds in all.
-const LOOKS: usize = 50;
+/// How long everything may take to be restored, and the time between two comparisons.
+const PATIENCE: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_millis(100);
 /// Words of a guardian's command line.
 const GUARD: &[u8] = b"\0changes\0guard\0";
@@ -38,6 +39,13 @@ pub struct Ended {
     pub code: i32,
     /// What it printed to standard error.
     pub printed: String,
+}
+
+impl Ended {
+    /// Fails unless the exit code is 0.
+    pub fn well(self) -> Result<(), Ended> {
+        if self.code == 0 { Ok(()) } else { Err(self) }
+    }
 }
 
 /// Starts cox with a program that reports what it has. Returns cox, its output, and the file with its errors.
@@ -87,7 +95,7 @@ impl Session {
     /// Returns what is wrong while the program runs: other threads that may run on its CPUs, and whether it has other CPUs or another cgroup than
     /// those that the session named in the options gets.
     pub fn wrong(&self, cpus: &str, partition: &str) -> Vec<String> {
-        let mut wrong = MachineState::read().movable_on(cpus, &format!("0::{}", self.cgroup));
+        let mut wrong = movable_on(&threads(), cpus, &format!("0::{}", self.cgroup));
         let first = cpus.split(['-', ',']).next().unwrap_or_default();
         let now = fs::read_to_string(format!("/sys/fs/cgroup{}/cpuset.cpus.partition", self.cgroup));
         for (what, value, expected) in [
@@ -102,6 +110,11 @@ impl Session {
         }
         wrong
     }
+}
+
+/// Returns whether a difference is one of an unbound worker.
+pub fn is_of_worker(line: &str) -> bool {
+    line.contains("(kworker/u")
 }
 
 /// Kills a process.
@@ -122,7 +135,7 @@ pub fn guardians() -> Vec<Pid> {
 }
 
 /// Runs `cox` with these words to its end.
-pub fn cox(words: &[&str]) -> Output {
+pub fn cox(words: &[impl AsRef<OsStr>]) -> Output {
     Command::new("cox").args(words).stdin(Stdio::null()).output().expect("cox is in PATH")
 }
 
@@ -132,15 +145,15 @@ pub fn text(output: &Output) -> String {
     format!("exit code {}\n{printed}", output.status.code().unwrap_or(-1))
 }
 
-/// Returns what is not as it was, after some time for what the kernel does later.
+/// Returns what is not as it was, after some time for what the kernel does later. Unbound workers are left out: only the kernel can restore them.
 pub fn not_restored(before: &MachineState) -> Vec<String> {
-    let mut differences = Vec::new();
-    for _ in 0..LOOKS {
-        differences = before.differences(&MachineState::read());
-        if differences.is_empty() {
-            break;
+    let begin = Instant::now();
+    loop {
+        let mut differences = before.differences(&MachineState::read());
+        differences.retain(|line| !is_of_worker(line));
+        if differences.is_empty() || begin.elapsed() > PATIENCE {
+            return differences;
         }
         thread::sleep(WAIT);
     }
-    differences
 }
