@@ -67,7 +67,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 
 /// Returns the shared libraries of a program, including the dynamic linker.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
-    ensure!(program.is_file(), "'{}' is missing; first: make build", program.display());
+    ensure!(program.is_file(), "'{}' is missing; make vm builds it", program.display());
     let output = Command::new("ldd").arg(program).output().context("cannot start ldd")?;
     parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("'{}'", program.display()))
 }

@@ -31,7 +31,15 @@ const MOMENTS: u32 = 24;
 /// Runs a job. Returns whether there is one with this name.
 pub fn run(job: &str) -> bool {
     match job {
-        "run" => programs(),
+        "one" => {
+            programs(&[("one CPU", &["--cpus", "3"], "isolated")]);
+        }
+        "two" => {
+            programs(&[
+                ("shared CPUs", &["--cpus", "2-3"], "root"),
+                ("isolated CPUs", &["--cpus", "2-3", "--isolated"], "isolated"),
+            ]);
+        }
         "tick" => tick(),
         "sessions" => sessions(),
         "apply" => apply(),
@@ -43,17 +51,14 @@ pub fn run(job: &str) -> bool {
     true
 }
 
-fn programs() {
+/// Runs programs with these options of cox; their partitions must be of these kinds.
+fn programs(all: &[(&str, &[&str], &str)]) {
     let mut machine = Machine::new();
     let before = MachineState::read();
-    for (name, options, cpus, partition) in [
-        ("one CPU", &["--cpus", "3"][..], "3", "isolated"),
-        ("two CPUs", &["--cpus", "2-3"], "2-3", "root"),
-        ("two isolated CPUs", &["--cpus", "2-3", "--isolated"], "2-3", "isolated"),
-    ] {
+    for (name, options, partition) in all {
         let ended = match Session::begin(options) {
             Ok(session) => {
-                is_fine(&format!("{name} quiet"), &session.wrong(cpus, partition));
+                is_fine(&format!("{name} quiet"), &session.wrong(options[1], partition));
                 // It inherits the CPUs that its parent has now.
                 machine.start("wait", "", None);
                 session.end()

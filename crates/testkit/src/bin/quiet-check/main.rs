@@ -3,7 +3,8 @@
 //!
 //! | job | what it checks |
 //! |---|---|
-//! | `run` | one CPU, two CPUs and two isolated ones: what the program has there, what else may run there, what is restored |
+//! | `one` | one CPU: what the program has there, what else may run there, what is restored |
+//! | `two` | the same for two CPUs with load balancing, and for two isolated ones |
 //! | `tick` | timer interrupts of a quiet CPU with one busy thread and with two |
 //! | `sessions` | two sessions with different CPUs, which end in both orders |
 //! | `apply` | `cox quiet apply`, `status` after somebody changed a setting, `undo` |
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         ["write"] => program::write(),
         [job] if jobs::run(job) => {}
         _ => {
-            eprintln!("usage: quiet-check run|tick|sessions|apply|kill|kills|storm");
+            eprintln!("usage: quiet-check one|two|tick|sessions|apply|kill|kills|storm");
             return ExitCode::from(2);
         }
     }
