@@ -14,6 +14,7 @@ mod overhead;
 mod pack;
 mod page;
 mod process;
+mod quiet;
 mod results;
 mod rounds;
 mod runtimes;
@@ -66,6 +67,8 @@ enum Verb {
     Ulp(ulp::Options),
     /// Whether the causes of cox noise are complete and true, what they cost, and how its loop compares with oslat's
     Noise(noise::Options),
+    /// What quiet CPUs win, that programs are no slower there, and that everything comes back
+    Quiet(quiet::Options),
     /// Whether the advice of cox run holds: foreign programs in many situations, with every step followed and measured
     Verdicts(verdicts::Options),
     /// Guardian of `pack palm`: undoes the changes of `pack palm` if that process is killed
@@ -131,6 +134,7 @@ fn main() -> ExitCode {
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),
         Verb::Ulp(options) => Interrupt::catch().and_then(|interrupt| ulp::ulp(&options, &interrupt)),
+        Verb::Quiet(options) => Interrupt::catch().and_then(|interrupt| quiet::quiet(&options, &interrupt)),
         Verb::Noise(options) => Interrupt::catch().and_then(|interrupt| noise::noise(&options, &interrupt)),
         Verb::Switches { count, rounds } => ulp::bare::bare(count, rounds),
         Verb::Spawns { count, program } => ulp::lives::spawns(count, &program),

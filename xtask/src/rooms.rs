@@ -118,7 +118,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "quiet",
         floor: "engines",
-        uses: these(&["arch", "changes", "machine", "report", "session"], &[]),
+        uses: these(&["arch", "changes", "machine", "report", "session", "watch"], &[]),
         pure: false,
     },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },

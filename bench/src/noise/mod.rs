@@ -11,8 +11,8 @@
 
 mod agreement;
 mod audit;
-mod field;
-mod findings;
+pub mod field;
+pub mod findings;
 mod observer;
 mod oslat;
 mod slides;
@@ -93,13 +93,7 @@ pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             Part::Slides => slides::slides(&field),
         }?;
         let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        options.common.print(&format!("{name}\n"))?;
-        findings.lines.iter().try_for_each(|line| options.common.print(&format!("  {line}")))?;
-        let verdicts = findings.verdicts.iter();
-        verdicts
-            .map(|v| format!("{}  {}", v.outcome.word(), v.text))
-            .try_for_each(|line| options.common.print(&line))?;
-        options.common.print("")?;
+        findings.print(&name, &options.common)?;
         report.parts.push((name, findings));
     }
     options.common.write(&report)?;

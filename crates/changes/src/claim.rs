@@ -114,6 +114,12 @@ impl Claim {
         }
     }
 
+    /// Returns the CPUs that [`Claim::Without`] keeps free; `None` for other claims.
+    #[must_use]
+    pub fn kept_free(&self) -> Option<&CpuSet> {
+        if let Claim::Without { cpus, .. } = self { Some(cpus) } else { None }
+    }
+
     /// Returns the CPUs that [`Claim::Without`] leaves of a knob's original ones, if no other session has such a claim on
     /// it. `None` for other claims.
     #[must_use]

@@ -50,7 +50,7 @@ impl Change {
     /// value of the kernel's, which is never the session's.
     ///
     /// # Errors
-    /// [`Error::Gone`](crate::Error::Gone), or the kernel's error.
+    /// [`Error::Gone`], or the kernel's error.
     pub fn state(&self, knob_io: &dyn KnobIo) -> Result<(Value, bool), Error> {
         let now = knob_io.read(&self.knob)?;
         let is_ours = is_ours(knob_io, &self.knob, &self.claim, &now);

@@ -1,8 +1,7 @@
-//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`]). Pure functions.
+//! CPUs that several sessions keep free: the value of a knob that all of them share ([`Claim::Without`](crate::Claim)). Pure functions.
 
 use machine::CpuSet;
 
-use crate::claim::Claim;
 use crate::knob::Knob;
 
 /// A knob's CPUs before any session changed it, and those that replace them where none is left.
@@ -32,14 +31,6 @@ impl<'b> Base<'b> {
     pub(crate) fn is_without(&self, now: &CpuSet, claims: &[&CpuSet]) -> bool {
         let lacking: Vec<&CpuSet> = claims.iter().copied().filter(|cpus| now.intersection(cpus).is_empty()).collect();
         !lacking.is_empty() && self.without(lacking) == *now
-    }
-}
-
-/// Returns the CPUs that a claim keeps free; `None` for other claims.
-pub(crate) fn kept_free(claim: &Claim) -> Option<&CpuSet> {
-    match claim {
-        Claim::Without { cpus, .. } => Some(cpus),
-        _ => None,
     }
 }
 

@@ -5,9 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::knob_io::Form;
-use crate::value::Value;
-
 /// A thread. Its start time distinguishes it from a later thread with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Thread {
@@ -89,13 +86,6 @@ impl Knob {
             Knob::Membership { hierarchy, .. } => Some(Knob::Membership { thread, hierarchy: hierarchy.clone() }),
             _ => None,
         }
-    }
-
-    /// Returns the value that the text of this knob's file stands for; the text itself for knobs that are not files.
-    #[must_use]
-    pub fn value(&self, text: &str) -> Value {
-        let text = text.trim_end_matches('\n');
-        Form::of(self).map_or_else(|| Value::Text(text.to_owned()), |form| form.parse(text))
     }
 
     /// Returns the file of a knob that is one file; `None` for other knobs.

@@ -17,7 +17,7 @@ mod kernel_file;
 mod live;
 mod way_back;
 
-pub(crate) use kernel_file::Form;
+pub use kernel_file::value_of;
 pub use live::LiveKnobIo;
 
 /// Reads and writes knobs: on the real machine, or on a simulated one in tests.

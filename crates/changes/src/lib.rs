@@ -100,7 +100,7 @@ pub use files::Name;
 pub use handle::KnobHandle;
 pub use journals::JournalFolder;
 pub use knob::{Knob, Thread};
-pub use knob_io::{KnobIo, LiveKnobIo, Writer, probe};
+pub use knob_io::{KnobIo, LiveKnobIo, Writer, probe, value_of};
 pub use lock::Lock;
 pub use request::ChangeRequest;
 pub use rights::Right;

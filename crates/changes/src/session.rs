@@ -12,7 +12,7 @@ use crate::files::Name;
 use crate::format::{Change, FORMAT, Header};
 use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
-use crate::housekeeping::{Base, kept_free};
+use crate::housekeeping::Base;
 use crate::journal::Journal;
 use crate::journals::JournalFolder;
 use crate::knob::{Knob, Thread};
@@ -188,7 +188,7 @@ impl<'h> Session<'h> {
         else {
             return None;
         };
-        let of_others = others.of(&change.knob).filter_map(|change| kept_free(&change.claim));
+        let of_others = others.of(&change.knob).filter_map(|change| change.claim.kept_free());
         let base = Base::of(&change.knob, original, otherwise);
         Some(Value::Cpus(base.without(of_others.chain([mine]))))
     }

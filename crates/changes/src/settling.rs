@@ -11,7 +11,7 @@ use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
-use crate::housekeeping::{Base, kept_free};
+use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::lock::Lock;
@@ -60,7 +60,7 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original) else {
         return change.clone();
     };
-    let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| kept_free(claim)).collect();
+    let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| claim.kept_free()).collect();
     let base = Base::of(&change.knob, original, otherwise);
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {

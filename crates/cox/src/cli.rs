@@ -38,7 +38,7 @@ pub use compare::Compare;
 pub use cpus::Cpus;
 pub use forecast::Forecast;
 pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
-pub use quiet::{Quiet, QuietCpus, QuietPlan, QuietVerb};
+pub use quiet::{Quiet, QuietCpus, QuietMeasure, QuietPlan, QuietVerb};
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 use times::{duration, period};
@@ -133,6 +133,8 @@ pub enum SchemaOf {
     Ulp,
     /// `cox quiet --json`
     Quiet,
+    /// `cox quiet measure --json`
+    QuietMeasure,
 }
 
 /// Run a program and report what the OS scheduler cost it.

@@ -28,7 +28,7 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
-    // It attaches last: no engine begins to work while threads are moved.
+    // It attaches first, so that the others observe nothing of the moving of threads.
     let quieting = options
         .quiet_cpus
         .clone()
@@ -39,12 +39,12 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     let interruptions = options.noise.then(of_program);
     let observing = Observing::new(options.backend, children, recorder, scope(options));
     Engines::new()
+        .and(quieting)
         .with(if samples(options) { observing } else { observing.without_samples() })
         .and(interruptions)
         .and((options.noise && !options.no_preload).then(|| OfPhases::new(children)))
         .and(packing)
         .and(overlapping)
-        .and(quieting)
 }
 
 /// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks. They are then loaded together, so that each context switch

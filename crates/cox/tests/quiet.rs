@@ -1,11 +1,16 @@
-//! `cox quiet plan`: what it refuses, and that it changes nothing.
+//! `cox quiet` on this machine: what it refuses, what it changes, and that everything comes back.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
-use machine::Root;
-use quiet::Facts;
+use machine::{CpuSet, Root};
+use quiet::{Cpusets, Facts, Snapshot, Task, TaskList, Tasks, choose};
+use report::quiet::QuietReport;
 use serde_json::Value;
+use testkit::run::wait_for;
+use testkit::skip::is_root;
 
 fn plan(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cox")).args(["quiet", "plan"]).args(words).output().unwrap()
@@ -67,5 +72,129 @@ fn a_plan_changes_nothing_and_needs_no_privilege() {
         let other = Command::new("setpriv").args(words).output().unwrap();
         let text = String::from_utf8(other.stdout).unwrap();
         assert!(other.status.success() && text.contains("nothing has been changed"), "{text}");
+    }
+}
+
+/// What cox said, with nothing changed on the machine afterwards.
+fn quiet(words: &[&str]) -> Output {
+    let before = Snapshot::take(&Root::live()).unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_cox")).arg("quiet").args(words).output().unwrap();
+    assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0], "{words:?}");
+    ran
+}
+
+/// A CPU that can become quiet; none for users who may change nothing, on machines with one CPU, and where no cpuset can be made.
+fn quiet_cpu(test: &str) -> Option<String> {
+    let facts = Facts::read(&Root::live()).unwrap();
+    if !is_root(test) || facts.cpusets == Cpusets::None {
+        return None;
+    }
+    choose(&facts, 1).ok().map(|chosen| chosen.cpus.to_string())
+}
+
+/// The threads that may use a CPU, but for those that the kernel binds to it.
+fn users_of(cpu: &CpuSet) -> Vec<Task> {
+    let facts = Facts::read(&Root::live()).unwrap();
+    let (Cpusets::V1 { mount, .. } | Cpusets::V2 { mount }) = facts.cpusets else { return Vec::new() };
+    let tasks = Tasks::of(&Root::live(), Some(&mount)).unwrap().all().unwrap();
+    tasks.into_iter().filter(|task| !task.mask.intersection(cpu).is_empty()).collect()
+}
+
+#[test]
+fn a_program_has_the_quiet_cpu_alone_and_everything_comes_back() {
+    let Some(cpu) = quiet_cpu("a_program_has_the_quiet_cpu_alone_and_everything_comes_back") else { return };
+    let cpus: CpuSet = cpu.parse().unwrap();
+    for level in ["pin", "cgroup", "no-balance", "irq", "work", "full"] {
+        let before = Snapshot::take(&Root::live()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
+        command.args(["quiet", "--cpus", &cpu, "--level", level, "--", "sh", "-c", "echo $$; read line; exit 7"]);
+        let mut cox = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(cox.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let program: u32 = line.trim().parse().unwrap();
+        let users = users_of(&cpus);
+        let own: Vec<&Task> = users.iter().filter(|task| task.process == program).collect();
+        assert_eq!(own.iter().map(|task| &task.mask).collect::<Vec<_>>(), [&cpus], "{level}");
+        let stays = |task: &&Task| match level {
+            "pin" => false,
+            "work" | "full" => task.process != program,
+            _ => task.process != program && !task.is_of_kernel,
+        };
+        assert_eq!(users.iter().filter(stays).collect::<Vec<_>>(), [] as [&Task; 0], "{level}");
+        let ran = cox.wait_with_output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.code() == Some(7) && said.contains(&format!("CPU {cpu} quiet for")), "{level}: {said}");
+        assert!(level == "pin" || said.contains("everything is as it was"), "{level}: {said}");
+        assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0], "{level}");
+    }
+}
+
+#[test]
+fn the_json_has_what_was_changed_and_what_came_nevertheless() {
+    let Some(cpu) = quiet_cpu("the_json_has_what_was_changed_and_what_came_nevertheless") else { return };
+    let ran = quiet(&["--quiet", "--cpus", &cpu, "--json", "-", "--", "sleep", "0.3"]);
+    let report: QuietReport = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((report.cpus.as_str(), report.level.as_str(), report.isolated), (cpu.as_str(), "full", true));
+    assert!(report.settings.iter().any(|setting| setting.level == "work") && report.threads_moved > 0, "{report:?}");
+    assert!(report.undone.left.is_empty() && report.undone.restored > report.threads_moved, "{report:?}");
+    assert!(report.length_ns >= 300_000_000, "{report:?}");
+}
+
+#[test]
+fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
+    let Some(cpu) = quiet_cpu("what_is_applied_lasts_until_it_is_undone_and_drift_is_named") else { return };
+    let cox = |words: &[&str]| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_cox")).arg("quiet").args(words).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap() + &String::from_utf8(ran.stderr).unwrap())
+    };
+    let before = Snapshot::take(&Root::live()).unwrap();
+    let (code, said) = cox(&["apply", "--cpus", &cpu]);
+    assert!(code == Some(0) && said.contains("cox quiet undo"), "{said}");
+    let (code, said) = cox(&["status"]);
+    assert!(code == Some(0) && said.starts_with(&format!("CPUs {cpu} are quiet")), "{said}");
+    let (code, said) = cox(&["--cpus", &cpu, "--", "true"]);
+    assert!(code == Some(2) && said.contains("another session keeps"), "{said}");
+    let (interval, old) = ("/proc/sys/vm/stat_interval", "77\n");
+    std::fs::write(interval, old).unwrap();
+    let (code, said) = cox(&["status"]);
+    assert!(code == Some(1) && said.contains("stat_interval: now \"77\", set by cox to: \"120\""), "{said}");
+    let (_, said) = cox(&["undo"]);
+    assert!(said.contains("which was not set by cox"), "somebody else's value stays: {said}");
+    assert_eq!(std::fs::read_to_string(interval).unwrap(), old);
+    let original = before.file(interval.as_ref()).unwrap();
+    std::fs::write(interval, original).unwrap();
+    assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0]);
+    assert_eq!(cox(&["status"]), (Some(0), "No CPU is quiet.\n".to_owned()));
+}
+
+/// At several times after the start, also while everything is being changed.
+#[test]
+fn killed_at_any_time_everything_comes_back() {
+    let Some(cpu) = quiet_cpu("killed_at_any_time_everything_comes_back") else { return };
+    let before = Snapshot::take(&Root::live()).unwrap();
+    for ms in [5, 10, 15, 20, 30, 40, 60, 100, 300] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
+        let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "0.4"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(ms));
+        cox.kill().unwrap();
+        cox.wait().unwrap();
+        let is_back = || before.differences(&Snapshot::take(&Root::live()).unwrap()).is_empty();
+        wait_for("everything to come back", || is_back().then_some(()));
+    }
+}
+
+#[test]
+fn who_may_change_nothing_is_told_in_one_line_and_may_still_pin() {
+    if !is_root("who_may_change_nothing_is_told_in_one_line_and_may_still_pin") {
+        return;
+    }
+    let Some(cpu) = quiet_cpu("who_may_change_nothing_is_told_in_one_line_and_may_still_pin") else { return };
+    for (level, code, said) in [("full", 125, "only root may change"), ("pin", 0, "quiet for")] {
+        let cox = [env!("CARGO_BIN_EXE_cox"), "quiet", "--cpus", &cpu, "--level", level, "--", "true"];
+        let words = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        let ran = Command::new("setpriv").args(words).args(cox).output().unwrap();
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.code() == Some(code) && err.contains(said), "{level}: {err}");
+        assert!(code == 0 || err.lines().count() == 1, "{err}");
     }
 }

@@ -1,4 +1,4 @@
-//! The formats of the scheduler's tracepoints, as tracefs prints them.
+//! Tracepoints as tracefs shows them: their numbers, and the formats of the scheduler's.
 
 use std::path::Path;
 
@@ -18,6 +18,13 @@ const EVENTS: [&str; 9] = [
     "sched_process_exec",
     "sched_process_exit",
 ];
+
+/// Returns the number of an event, by which perf_event_open(2) knows it; `None` if there is none that this user may see.
+#[must_use]
+pub fn id(root: &Root, group: &str, event: &str) -> Option<u64> {
+    let of = |mount: &&str| root.read_number(Path::new(mount).join("events").join(group).join(event).join("id")).ok();
+    MOUNTS.iter().find_map(of)
+}
 
 /// Returns the format texts of the scheduler events that this user may read.
 #[must_use]
@@ -43,5 +50,7 @@ mod tests {
         std::fs::create_dir_all(&event).unwrap();
         std::fs::write(event.join("format"), "name: sched_switch\n").unwrap();
         assert_eq!(scheduler_formats(&root), ["name: sched_switch\n"]);
+        std::fs::write(event.join("id"), "317\n").unwrap();
+        assert_eq!((id(&root, "sched", "sched_switch"), id(&root, "timer", "tick_stop")), (Some(317), None));
     }
 }

@@ -26,8 +26,8 @@ pub struct Applied<'s> {
     session: Session<'s>,
     plan: Plan,
     tasks: Box<dyn TaskList + 's>,
-    /// Ids of the threads in the root cpuset that have been looked at.
-    seen: BTreeSet<u32>,
+    /// Ids of the threads in the root cpuset, when it was listed last.
+    listed: BTreeSet<u32>,
     /// Ids of threads that were moved away, or lost CPUs of their masks.
     moved: BTreeSet<u32>,
 }
@@ -37,13 +37,14 @@ impl<'s> Applied<'s> {
     ///
     /// # Errors
     /// The first change that was not possible, and what became of the changes before it: they are restored.
+    #[allow(clippy::result_large_err, reason = "it is returned once in a session")]
     pub fn make(
         session: Session<'s>,
         plan: Plan,
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, (Error, Undone)> {
-        let mut applied = Applied { session, plan, tasks, seen: BTreeSet::new(), moved: BTreeSet::new() };
+        let mut applied = Applied { session, plan, tasks, listed: BTreeSet::new(), moved: BTreeSet::new() };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err((error, applied.session.end())),
@@ -56,7 +57,7 @@ impl<'s> Applied<'s> {
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
             self.session.take(masks(&others))?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
-            self.seen.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
             let others = self.after_the_kernel(others)?;
             self.keep_away(&others)?;
             self.sweep()?;
@@ -102,9 +103,9 @@ impl<'s> Applied<'s> {
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
-            let new: Vec<u32> = ids.difference(&self.seen).copied().collect();
+            let new: Vec<u32> = ids.difference(&self.listed).copied().collect();
             // Ids that are gone may come back with another thread.
-            self.seen = ids;
+            self.listed = ids;
             let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
             let tasks = read(self);
             if tasks.is_empty() {

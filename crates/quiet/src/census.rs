@@ -1,5 +1,6 @@
 //! How often the quiet CPUs were interrupted, by the kernel's own counters: the proof that does not need this program's word.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use machine::interrupts::{Row, interrupts};
@@ -39,7 +40,7 @@ impl Census {
             })
             .filter(|found| found.count > 0)
             .collect();
-        found.sort_by(|one, other| other.count.cmp(&one.count));
+        found.sort_by_key(|found| Reverse(found.count));
         found
     }
 }

@@ -63,7 +63,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::TooMany(most, wanted) => write!(
                 f,
-                "{wanted} CPUs are wanted, and {most} can become quiet: the others are isolated, or in partitions, or the last one. Fix: want fewer"
+                "{wanted} CPUs are wanted, and {most} can become quiet: the others are isolated, in partitions, quiet already, or the last one. Fix: want fewer"
             ),
             Refusal::Offline(cpus) => write!(f, "not online: CPUs {cpus}"),
             Refusal::NotAllowed(cpus) => write!(f, "cox may not use CPUs {cpus}: it is in a cpuset without them"),
@@ -96,6 +96,13 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
     if online.len() == 1 {
         return Err(Refusal::OneCpu);
     }
+    // Before the cpuset: that session has taken its CPUs from the cpuset of everything else, and so from cox's.
+    for (owner, its) in &facts.quieted {
+        let common = cpus.intersection(its);
+        if !common.is_empty() {
+            return Err(Refusal::Quieted(common, owner.display().to_string()));
+        }
+    }
     if let Some(others) = outside(&facts.allowed) {
         return Err(Refusal::NotAllowed(others));
     }
@@ -109,12 +116,6 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
             return Err(Refusal::InPartition(common, owner.display().to_string()));
         }
     }
-    for (owner, its) in &facts.quieted {
-        let common = cpus.intersection(its);
-        if !common.is_empty() {
-            return Err(Refusal::Quieted(common, owner.display().to_string()));
-        }
-    }
     let housekeeping = online.difference(cpus).difference(&taken(facts));
     if housekeeping.is_empty() {
         return Err(Refusal::NoHousekeeping(online.len()));
@@ -125,8 +126,8 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
 
 /// Chooses `count` CPUs.
 ///
-/// If there are enough CPUs whose tick can stop, only these are chosen. Cores that no interrupt is bound to come first, and the core of the CPU that
-/// keeps the time comes last. Among equal ones, whole cores come before parts of cores, because a sibling that is not quiet shares the core's units;
+/// If there are enough CPUs whose tick can stop, only these are chosen. Cores that no interrupt is bound to come first, and of those with equally
+/// many, the core of the CPU that keeps the time comes last. Among equal ones, whole cores come before parts of cores, because a sibling that is not quiet shares the core's units;
 /// and high ones before low ones, on which people expect the system.
 ///
 /// # Errors
@@ -159,7 +160,7 @@ pub fn choose(facts: &Facts, count: usize) -> Result<Chosen, Refusal> {
     }
     let bound = |core: &CpuSet| facts.interrupts.iter().filter(|interrupt| is_bound(interrupt, core)).count();
     let keeps_time = |core: &CpuSet| facts.boot_cpu().is_some_and(|cpu| core.contains(cpu));
-    let rank = |core: &CpuSet| (keeps_time(core), bound(core));
+    let rank = |core: &CpuSet| (bound(core), keeps_time(core));
     cores.sort_by_key(|core| (rank(core), Reverse(core.last())));
     let mut cpus = CpuSet::new();
     for equal in cores.chunk_by(|one, other| rank(one) == rank(other)) {
@@ -170,8 +171,9 @@ pub fn choose(facts: &Facts, count: usize) -> Result<Chosen, Refusal> {
         }
         // The rest comes from a core that is left: its other CPUs stay with the system.
         let rest = equal.iter().flat_map(|core| core.iter()).filter(|cpu| free.contains(*cpu) && !cpus.contains(*cpu));
-        let rest: Vec<u32> = rest.take(count - cpus.len()).collect();
-        cpus.extend(rest);
+        let mut rest: Vec<u32> = rest.collect();
+        rest.sort_by_key(|cpu| facts.boot_cpu() == Some(*cpu));
+        cpus.extend(rest.into_iter().take(count - cpus.len()));
     }
     check(facts, &cpus)
 }

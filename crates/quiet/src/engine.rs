@@ -11,6 +11,7 @@ use changes::{JournalFolder, LiveKnobIo, Name, Session};
 use machine::{CpuSet, Root};
 use report::quiet::{QuietReport, SCHEMA_VERSION, Setting, Undone as Restored};
 use session::{Ended, Engine, Launch, NoCommand, Subject, Target};
+use watch::ticks::{Kept, TickDependencies};
 
 use crate::applied::Applied;
 use crate::census::Census;
@@ -22,6 +23,11 @@ use crate::tasks::Tasks;
 
 /// How often cox looks for threads that have come to the root cpuset. It wakes up on a housekeeping CPU.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// The row of /proc/interrupts with the local timer's interrupts.
+const TICK: &str = "LOC";
+/// Interrupts of the local timer that a CPU without tick has each second: timers that the kernel binds to it.
+const TICKS_PER_S: f64 = 2.0;
 
 /// The CPUs that the user wants to be quiet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +61,12 @@ pub struct Quieting {
     plan: Option<Plan>,
     applied: Option<Applied<'static>>,
     before: Option<Census>,
+    /// What keeps the ticks that could be stopped; `None` if there are none, or the kernel does not say.
+    ticks: Option<TickDependencies>,
+    /// When that was taken, CLOCK_MONOTONIC.
+    begin_ns: u64,
+    /// The CPUs whose tick the kernel can stop.
+    nohz_full: CpuSet,
     /// The report, as far as it is known.
     report: QuietReport,
 }
@@ -72,6 +84,9 @@ impl Quieting {
             plan: None,
             applied: None,
             before: None,
+            ticks: None,
+            begin_ns: 0,
+            nohz_full: CpuSet::new(),
             report: QuietReport { schema_version: SCHEMA_VERSION, ..QuietReport::default() },
         }
     }
@@ -88,11 +103,21 @@ impl Quieting {
         Ok((plan, moved, applied.keep()?))
     }
 
+    /// Returns the quiet CPUs whose tick the kernel can stop.
+    fn tickless(&self) -> CpuSet {
+        self.plan.as_ref().map(|plan| plan.chosen.cpus.intersection(&self.nohz_full)).unwrap_or_default()
+    }
+
     /// Restores everything. Returns what could not be restored.
     fn finish(&mut self) -> Vec<String> {
         let now = Census::take(&Root::live()).ok();
         if let (Some(now), Some(before), Some(plan)) = (now, self.before.take(), &self.plan) {
             self.report.interrupts = now.since(&before, &plan.chosen.cpus);
+            let seconds = arch::monotonic_ns().saturating_sub(self.begin_ns) as f64 / 1e9;
+            let tickless = self.tickless();
+            let ticks = now.since(&before, &tickless).iter().find(|row| row.row == TICK).map_or(0, |row| row.count);
+            let kept = self.ticks.take().map(|ticks| ticks.read()).unwrap_or_default();
+            self.report.stays.extend(kept_ticks(&tickless, ticks as f64 / seconds.max(f64::MIN_POSITIVE), &kept));
         }
         let Some(applied) = self.applied.take() else { return Vec::new() };
         self.report.threads_moved = applied.moved() as u64;
@@ -102,6 +127,18 @@ impl Quieting {
         self.report.undone = restored(&undone);
         undone.failures().collect()
     }
+}
+
+/// Returns a sentence about ticks that went on although the kernel could have stopped them; `None` if there were next to none.
+fn kept_ticks(cpus: &CpuSet, per_s: f64, kept: &[Kept]) -> Option<String> {
+    if cpus.is_empty() || per_s <= TICKS_PER_S * cpus.len() as f64 {
+        return None;
+    }
+    let per_cpu = per_s / cpus.len() as f64;
+    let reasons: Vec<String> =
+        kept.iter().map(|kept| format!("{} ({}, {} times)", kept.meaning, kept.name, kept.count)).collect();
+    let why = if reasons.is_empty() { "the kernel does not say why".to_owned() } else { reasons.join(", ") };
+    Some(format!("the tick of CPUs {cpus}, {per_cpu:.1} times a second on each: {why}"))
 }
 
 fn restored(undone: &Undone) -> Restored {
@@ -149,6 +186,7 @@ impl Engine for Quieting {
             bail!("{}", why.map_or_else(String::new, |why| format!("{}. Fix: {}", why.what, why.instead)));
         }
         self.command = target.words();
+        self.nohz_full = facts.nohz_full.clone().unwrap_or_default();
         let obstacles = plan.obstacles.iter().map(|obstacle| format!("{} → {}", obstacle.what, obstacle.instead));
         self.report.stays = plan.chosen.prices.iter().cloned().chain(obstacles).collect();
         self.plan = Some(plan);
@@ -183,7 +221,10 @@ impl Engine for Quieting {
             })?;
             self.applied = Some(applied);
         }
+        let tickless = self.tickless();
+        self.ticks = (!tickless.is_empty()).then(|| TickDependencies::on(&Root::live(), &tickless).ok()).flatten();
         self.before = Census::take(&Root::live()).ok();
+        self.begin_ns = arch::monotonic_ns();
         Ok(())
     }
 
@@ -226,4 +267,23 @@ fn privileged() -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_that_go_on_are_named_with_their_reason() {
+        let cpus: CpuSet = "2-3".parse().unwrap();
+        assert_eq!(kept_ticks(&cpus, 3.9, &[]), None);
+        assert_eq!(kept_ticks(&CpuSet::new(), 250.0, &[]), None);
+        let kept = [Kept { name: "SCHED", meaning: "more than one thread could run", count: 1255 }];
+        let said = kept_ticks(&cpus, 502.0, &kept).unwrap();
+        assert_eq!(
+            said,
+            "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run (SCHED, 1255 times)"
+        );
+        assert!(kept_ticks(&cpus, 502.0, &[]).unwrap().ends_with("does not say why"));
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use changes::knob::{RUNNING, STOPPED};
-use changes::{Claim, Knob, Value};
+use changes::{Claim, Knob, Value, value_of};
 use machine::CpuSet;
 
 use crate::checklist::{ROWS, Row, Wants};
@@ -138,9 +138,12 @@ impl Draft<'_> {
         why: &'static str,
         price: &'static str,
     ) {
-        let now = knob.value(text);
+        let now = value_of(&knob, text);
         let (claim, wanted) = match wanted {
-            Wanted::Text(text) => (Claim::Exactly(knob.value(&text)), shown(&knob.value(&text))),
+            Wanted::Text(text) => {
+                let value = value_of(&knob, &text);
+                (Claim::Exactly(value.clone()), shown(&value))
+            }
             Wanted::Without => {
                 let kept = if let Value::Cpus(cpus) = &now { self.kept(&knob, cpus) } else { CpuSet::new() };
                 (self.chosen.claim(), kept.to_string())

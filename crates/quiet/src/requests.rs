@@ -14,9 +14,8 @@ pub const ENGINE: &str = "quiet";
 /// Returns the CPUs that the changes of a session keep quiet.
 #[must_use]
 pub fn quiet_cpus(changes: &[Change]) -> CpuSet {
-    let without =
-        |change: &Change| if let Claim::Without { cpus, .. } = &change.claim { Some(cpus.clone()) } else { None };
-    changes.iter().filter_map(without).fold(CpuSet::new(), |all, cpus| all.union(&cpus))
+    let kept_free = changes.iter().filter_map(|change| change.claim.kept_free());
+    kept_free.fold(CpuSet::new(), |all, cpus| all.union(cpus))
 }
 
 fn request(knob: Knob, claim: Claim) -> ChangeRequest {

@@ -19,7 +19,8 @@ pub struct Task {
     pub is_of_kernel: bool,
     /// The CPUs that it may use.
     pub mask: CpuSet,
-    /// Folder of its cgroup; `None` if it has none in the part of the hierarchy that is mounted here.
+    /// Folder of its cgroup. `None` if it has none in the part of the hierarchy that is mounted here, and for kthreadd, which
+    /// never leaves the root (cgroup_init_kthreadd in include/linux/cgroup.h).
     pub cgroup: Option<PathBuf>,
 }
 
@@ -62,7 +63,8 @@ impl Tasks {
     fn read(&self, process: u32, tid: u32) -> Option<Task> {
         let task = process::Task::thread(&self.root, process, tid);
         let stat = task.stat().ok().filter(|stat| !stat.is_bound() && !matches!(stat.state, 'Z' | 'X'))?;
-        let hierarchy = self.hierarchy.as_ref();
+        let is_kthreadd = stat.is_of_kernel() && stat.parent == 0;
+        let hierarchy = self.hierarchy.as_ref().filter(|_| !is_kthreadd);
         let cgroup = hierarchy.and_then(|hierarchy| Some(hierarchy.cgroup_of(&task.cgroups().ok()?)?.folder));
         Some(Task {
             thread: Thread { tid, start_ns: stat.start_boottime_ns },

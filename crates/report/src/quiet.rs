@@ -1,5 +1,9 @@
 //! What became of quiet CPUs, as text and as JSON.
 
+mod levels;
+
+pub use levels::{AtLevel, LEVELS_SCHEMA_VERSION, LevelsReport};
+
 use advise::numbers::{counted, seconds};
 use ledger::Provenance;
 use schemars::JsonSchema;

@@ -12,6 +12,7 @@ pub mod preload_page;
 pub mod proc;
 pub mod sampling;
 pub mod snapshots;
+pub mod ticks;
 pub mod umt;
 
 pub use bpf::{BpfObserver, Settings};

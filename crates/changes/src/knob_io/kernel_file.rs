@@ -19,7 +19,7 @@ const REQUESTED: (&str, &str) = ("cpumask", "cpumask_requested");
 
 /// How a file writes its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(super) enum Form {
     Text,
     Mask,
     List,
@@ -28,7 +28,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// Returns the form of a knob that is one file; `None` for other knobs.
-    pub(crate) fn of(knob: &Knob) -> Option<Form> {
+    pub(super) fn of(knob: &Knob) -> Option<Form> {
         match knob {
             Knob::File(_) => Some(Form::Text),
             Knob::CpuMask(_) => Some(Form::Mask),
@@ -40,7 +40,7 @@ impl Form {
 
     /// Converts the text of a file, without its final line end. A text that does not have this form stays a text: the
     /// caller compares it with what was wanted, and names it.
-    pub(crate) fn parse(self, text: &str) -> Value {
+    fn parse(self, text: &str) -> Value {
         let cpus = match self {
             Form::Text => None,
             Form::Mask => CpuSet::from_mask(text).ok(),
@@ -77,6 +77,13 @@ impl Form {
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(format!("{text}\n").as_bytes())
     }
+}
+
+/// Returns the value that the text of a knob's file stands for; the text itself for knobs that are not files.
+#[must_use]
+pub fn value_of(knob: &Knob, text: &str) -> Value {
+    let text = text.trim_end_matches('\n');
+    Form::of(knob).map_or_else(|| Value::Text(text.to_owned()), |form| form.parse(text))
 }
 
 /// Returns whether a file is one of the kernel's settings, and not an ordinary file. Only settings may be written, but

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use machine::CpuSet;
 use quiet::{Extent, Level, Wanted};
 
 use super::cpus::at_least_one;
+use super::times::{duration, short_time};
 
 /// Run a program on CPUs on which nothing else runs.
 ///
@@ -18,7 +20,7 @@ use super::cpus::at_least_one;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    override_usage = "cox quiet --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox quiet --ncpus N [OPTIONS] -- PROGRAM [ARGS]...\n       cox quiet plan|apply --ncpus N [OPTIONS]\n       cox quiet status\n       cox quiet undo [SESSION]",
+    override_usage = "cox quiet --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox quiet --ncpus N [OPTIONS] -- PROGRAM [ARGS]...\n       cox quiet plan|apply|measure --ncpus N [OPTIONS]\n       cox quiet status\n       cox quiet undo [SESSION]",
     after_help = concat!(
         "Example:\n  cox quiet plan --ncpus 14\n  cox quiet --ncpus 14 -- ./app input\n\n",
         exits_of_a_program!(),
@@ -59,6 +61,12 @@ pub enum QuietVerb {
     /// A program uses the quiet CPUs if it is put into their cpuset, which is printed: with version 2 of cgroups, write
     /// its process id to cgroup.procs there; with version 1, to tasks.
     Apply(QuietCpus),
+    /// Measure what each level wins here, and what that costs a housekeeping CPU
+    ///
+    /// For each level in turns, cox makes the CPUs quiet, measures with the loop of cox noise what is stolen from a thread
+    /// that computes there, and restores everything. A step whose gain cannot be told from noise is called so. With fewer
+    /// than six rounds, none can.
+    Measure(QuietMeasure),
     /// Show which CPUs are quiet, and which settings others have changed since
     Status,
     /// Restore what `cox quiet apply` has changed
@@ -90,13 +98,53 @@ pub struct QuietCpus {
 impl QuietCpus {
     /// Returns the CPUs that the user wants.
     pub fn wanted(&self) -> Wanted {
-        self.cpus.clone().map_or(Wanted::Count(self.ncpus.unwrap_or_default()), Wanted::Named)
+        wanted(self.cpus.as_ref(), self.ncpus)
     }
 
     /// Returns how much is to be changed.
     pub fn extent(&self) -> Extent {
         Extent { level: self.level, isolated: self.isolated }
     }
+}
+
+/// The options of `cox quiet measure`.
+#[derive(Clone, Debug, Args)]
+pub struct QuietMeasure {
+    /// The quiet CPUs: 2-15
+    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
+    pub cpus: Option<CpuSet>,
+    /// N quiet CPUs, which cox chooses
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub ncpus: Option<usize>,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Length of each measurement
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub length: Duration,
+    /// Also forecast the slowdown of a bulk-synchronous program with N ranks
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub ranks: u64,
+    /// That program's work between two synchronisations
+    #[arg(long, value_name = "TIME", value_parser = short_time, default_value = "1ms")]
+    pub work: Duration,
+    /// Measure no housekeeping CPU beside
+    #[arg(long)]
+    pub alone: bool,
+    /// Write all figures as JSON to FILE ('-': stdout)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl QuietMeasure {
+    /// Returns the CPUs that the user wants.
+    pub fn wanted(&self) -> Wanted {
+        wanted(self.cpus.as_ref(), self.ncpus)
+    }
+}
+
+fn wanted(cpus: Option<&CpuSet>, ncpus: Option<usize>) -> Wanted {
+    cpus.map_or(Wanted::Count(ncpus.unwrap_or_default()), |cpus| Wanted::Named(cpus.clone()))
 }
 
 /// The options of `cox quiet plan`.

@@ -35,7 +35,11 @@ pub fn read(file: &Path) -> Result<Noise> {
     }
 }
 
-fn of_json(bytes: &[u8]) -> Result<Noise> {
+/// Makes a recording of the JSON of `cox noise`.
+///
+/// # Errors
+/// If it is none.
+pub fn of_json(bytes: &[u8]) -> Result<Noise> {
     let report = NoiseReport::of_json(bytes).map_err(anyhow::Error::msg)?;
     if report.measurement.measuring == "ftq" {
         bail!("fixed time quanta have no detours; record with --loop detour or fwq");

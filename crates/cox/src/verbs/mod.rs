@@ -9,6 +9,7 @@ pub mod compare;
 pub mod doctor;
 pub mod explain;
 pub mod forecast;
+pub mod levels;
 pub mod noise;
 pub mod once;
 pub mod pack;

@@ -15,6 +15,7 @@ use crate::manual;
 pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
         SchemaOf::Run => schema_for!(report::Document),
+        SchemaOf::QuietMeasure => schema_for!(report::quiet::LevelsReport),
         SchemaOf::Quiet => schema_for!(report::quiet::QuietReport),
         SchemaOf::Pack => schema_for!(report::pack::PackReport),
         SchemaOf::Advise => schema_for!(report::advice::Advice),

@@ -27,6 +27,7 @@ pub fn quiet(options: &cli::Quiet) -> Result<u8> {
         None => run(options),
         Some(QuietVerb::Plan(options)) => show(options),
         Some(QuietVerb::Apply(which)) => apply(which),
+        Some(QuietVerb::Measure(options)) => super::levels::measure(options),
         Some(QuietVerb::Status) => status(),
         Some(QuietVerb::Undo { session }) => undo(session.as_deref()),
     };

@@ -1,0 +1,209 @@
+//! `cox quiet measure`: what each level wins on this machine, and what a housekeeping CPU pays.
+//!
+//! Each measurement is a session of its own, as a user would start it: `cox quiet --level LEVEL -- cox noise`. So what is measured is what the
+//! commands do, and whatever happens to this process, nothing stays changed. All levels take turns in each round, in an order of its own, so that
+//! a slow drift of the machine affects all of them alike.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use compare::stats::median_estimate;
+use forecast::Question;
+use machine::{CpuSet, Root};
+use outputs::Output;
+use quiet::{Chosen, Facts, Level};
+use random::Random;
+use report::noise::{NoiseReport, Taken};
+use report::quiet::{AtLevel, LEVELS_SCHEMA_VERSION, LevelsReport};
+use session::provenance;
+use tempfile::TempDir;
+
+use crate::cli::QuietMeasure;
+use crate::faces::print;
+use crate::recordings::noise::of_json;
+
+/// Warm-up of the loop on the quiet CPUs.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Warm-up of the loop on the housekeeping CPU, which begins while the other one warms up: cox has changed everything by then.
+const WARM_UP_BESIDE: Duration = Duration::from_millis(200);
+
+/// What one measurement found.
+struct Found {
+    /// Share of the CPUs' time that was stolen, its parts (ticks, this kernel otherwise, the rest), and the steal clock.
+    shares: [f64; 5],
+    /// Slowdown of the program of the forecast.
+    slowdown: f64,
+    /// Stolen share of the housekeeping CPU.
+    housekeeping: Option<f64>,
+}
+
+/// Measures all levels and reports.
+pub fn measure(options: &QuietMeasure) -> Result<u8> {
+    let json_output = Output::wanted(options.json.as_deref())?;
+    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+    let chosen = options.wanted().choose(&facts)?;
+    let levels: Vec<Level> = Level::ALL.into_iter().filter(|level| *level < Level::Tickless).collect();
+    if !rustix::process::geteuid().is_root() {
+        bail!("only root may change settings of the machine. Fix: sudo cox quiet measure …");
+    }
+    let field = Field::new(options, chosen)?;
+    let mut found: Vec<Vec<Found>> = levels.iter().map(|_| Vec::new()).collect();
+    let mut random = Random::new(levels.len() as u64);
+    let mut order: Vec<usize> = (0..levels.len()).collect();
+    for _ in 0..options.rounds {
+        random.shuffle(&mut order);
+        for &at in &order {
+            found[at].push(field.at(levels[at])?);
+        }
+    }
+    let report = LevelsReport {
+        schema_version: LEVELS_SCHEMA_VERSION,
+        cox_version: env!("CARGO_PKG_VERSION").to_owned(),
+        provenance: provenance::here("cox", None),
+        cpus: field.chosen.cpus.to_string(),
+        housekeeping_cpu: field.beside(),
+        rounds: u64::from(options.rounds),
+        length_ns: options.length.as_nanos() as u64,
+        ranks: options.ranks,
+        work_ns: options.work.as_nanos() as u64,
+        levels: (0..levels.len())
+            .map(|at| of_level(levels[at], &found[at], at.checked_sub(1).map(|at| &found[at])))
+            .collect(),
+    };
+    let text_output = (!matches!(json_output, Some(Output::Stdout))).then_some(Output::Stdout);
+    print(text_output, false, |style| report.text(style))?;
+    if let Some(output) = json_output {
+        output.write(&serde_json::to_vec_pretty(&report)?)?;
+    }
+    Ok(0)
+}
+
+fn of_level(level: Level, found: &[Found], before: Option<&Vec<Found>>) -> AtLevel {
+    let of = |figure: &dyn Fn(&Found) -> f64| median_estimate(&found.iter().map(figure).collect::<Vec<f64>>());
+    let gain = |before: &Vec<Found>| {
+        let pairs = before.iter().zip(found);
+        median_estimate(&pairs.map(|(before, after)| before.shares[0] - after.shares[0]).collect::<Vec<f64>>())
+    };
+    let housekeeping: Vec<f64> = found.iter().filter_map(|found| found.housekeeping).collect();
+    AtLevel {
+        level: level.to_string(),
+        stolen: of(&|found| found.shares[0]),
+        ticks: of(&|found| found.shares[1]),
+        kernel: of(&|found| found.shares[2]),
+        rest: of(&|found| found.shares[3]),
+        steal: of(&|found| found.shares[4]),
+        gain: before.map(gain),
+        slowdown: Some(of(&|found| found.slowdown)),
+        housekeeping: (!housekeeping.is_empty()).then(|| median_estimate(&housekeeping)),
+        values: found.iter().map(|found| found.shares).collect(),
+    }
+}
+
+/// The CPUs, and how they are measured.
+struct Field<'o> {
+    options: &'o QuietMeasure,
+    chosen: Chosen,
+    program: PathBuf,
+    scratch: TempDir,
+}
+
+impl<'o> Field<'o> {
+    fn new(options: &'o QuietMeasure, chosen: Chosen) -> Result<Field<'o>> {
+        let program = env::current_exe().context("cannot find this program")?;
+        let scratch = tempfile::Builder::new().prefix("cox.").tempdir().context("no temporary folder")?;
+        Ok(Field { options, chosen, program, scratch })
+    }
+
+    /// Returns the housekeeping CPU that is measured beside: only one, so that the others have their usual work.
+    fn beside(&self) -> Option<u32> {
+        self.chosen.housekeeping.first().filter(|_| !self.options.alone)
+    }
+
+    fn at(&self, level: Level) -> Result<Found> {
+        let (quiet, beside) = (self.scratch.path().join("quiet.json"), self.scratch.path().join("beside.json"));
+        let mut command = Command::new(&self.program);
+        let (cpus, length) = (self.chosen.cpus.to_string(), self.options.length);
+        command.args(["quiet", "--quiet", "--cpus", &cpus, "--level", level.name(), "--"]).arg(&self.program);
+        noise(&mut command, &self.chosen.cpus, length, WARM_UP, &quiet);
+        let running = start(&mut command)?;
+        let other = self.beside().map(|cpu| {
+            thread::sleep(WARM_UP);
+            let mut command = Command::new(&self.program);
+            noise(&mut command, &[cpu].into_iter().collect(), length / 2, WARM_UP_BESIDE, &beside);
+            start(command.arg("--no-causes"))
+        });
+        finish(running, level)?;
+        if let Some(other) = other {
+            finish(other?, level)?;
+        }
+        let bytes = fs::read(&quiet).context("cox noise wrote no JSON")?;
+        let report = NoiseReport::of_json(&bytes).map_err(anyhow::Error::msg)?;
+        let of_beside = |bytes: Vec<u8>| NoiseReport::of_json(&bytes).map_err(anyhow::Error::msg);
+        let beside = self.beside().map(|_| of_beside(fs::read(&beside)?)).transpose()?;
+        Ok(Found {
+            shares: shares(&report),
+            slowdown: self.slowdown(&bytes)?,
+            housekeeping: beside.map(|report| shares(&report)[0]),
+        })
+    }
+
+    fn slowdown(&self, bytes: &[u8]) -> Result<f64> {
+        let recording = of_json(bytes)?.recording;
+        let question = Question {
+            ranks: vec![self.options.ranks],
+            ranks_per_node: recording.cpus.len() as u32,
+            work_ns: vec![self.options.work.as_nanos() as u64],
+            sync_ns: 0,
+            seed: 1,
+        };
+        let answer = forecast::forecast(&recording, &question)?;
+        let scale = answer.works[0].scales[0];
+        Ok(scale.estimate.map_or(scale.at_least, |estimate| estimate.value))
+    }
+}
+
+/// Adds the words of `cox noise`.
+fn noise(command: &mut Command, cpus: &CpuSet, length: Duration, warm_up: Duration, json: &Path) {
+    let ms = |time: Duration| format!("{}ms", time.as_millis());
+    command.args(["noise", "--quiet", "--cpus", &cpus.to_string(), "--for", &ms(length), "--warm-up", &ms(warm_up)]);
+    command.arg("--json").arg(json);
+}
+
+fn start(command: &mut Command) -> Result<Child> {
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    piped.spawn().context("cannot start cox")
+}
+
+fn finish(child: Child, level: Level) -> Result<()> {
+    let output = child.wait_with_output().context("cannot wait for cox")?;
+    if !output.status.success() {
+        bail!("level {level}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Returns the share of the CPUs' time that was stolen, its parts, and the steal clock. Ticks and other causes have their net times: a detour that
+/// contains a tick may be long because the hypervisor took the CPU meanwhile.
+fn shares(report: &NoiseReport) -> [f64; 5] {
+    let mut sums = [0.0; 5];
+    for cpu in &report.cpus {
+        let of_class = |is_tick: bool| {
+            let is_in = |taken: &&Taken| {
+                let class = report.causes.get(taken.cause as usize).map_or("", |cause| cause.class.as_str());
+                !matches!(class, "outside" | "unknown") && (class == "tick") == is_tick
+            };
+            let net_ns: u64 = cpu.by_cause.iter().filter(is_in).map(|taken| taken.inside_ns).sum();
+            net_ns as f64 / cpu.listed_ns().max(1) as f64
+        };
+        let (stolen, ticks, kernel) = (cpu.stolen(), of_class(true), of_class(false));
+        let steal = cpu.steal_ns as f64 / cpu.length_ns.max(1) as f64;
+        let shares = [stolen, ticks, kernel, (stolen - ticks - kernel).max(0.0), steal];
+        sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+    }
+    sums.map(|sum| sum / report.cpus.len().max(1) as f64)
+}
