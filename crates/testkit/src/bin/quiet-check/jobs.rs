@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use testkit::machine_state::MachineState;
 
+use crate::facts::{fact, is_fine};
 use crate::machine::{Machine, own};
 use crate::session::{Ended, Session, cox, guardians, is_of_worker, kill, not_restored, start, text};
-use crate::{fact, is_fine};
 
 /// At most so many timer interrupts come to a CPU without a tick each second.
 const TICKLESS_PER_S: f64 = 2.0;

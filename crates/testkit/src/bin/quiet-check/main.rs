@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a check that cannot go on has failed")]
 
+mod facts;
 mod jobs;
 mod machine;
 mod program;
@@ -40,15 +41,4 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Prints a fact. The lines of the reason are what is wrong, or what cox printed.
-fn fact(name: &str, value: &str, reason: &[String]) {
-    println!("fact {name} = {value}");
-    reason.iter().flat_map(|lines| lines.lines()).for_each(|line| println!("    {line}"));
-}
-
-/// Prints `yes`, or `no` with what is wrong.
-fn is_fine(name: &str, wrong: &[String]) {
-    fact(name, if wrong.is_empty() { "yes" } else { "no" }, wrong);
 }

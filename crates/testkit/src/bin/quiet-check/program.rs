@@ -13,6 +13,8 @@ use testkit::machine_state::numbers_of;
 
 /// How many processes of [`fork`] live at the same time.
 const CHILDREN: usize = 20;
+/// Pause of [`fork`] and [`write`] after each process and file: emulated CPUs are slow.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Prints what it has: its CPUs, its cgroup, the kind of its partition, each in a line. Then it waits.
 pub fn report_and_wait() {
@@ -75,6 +77,7 @@ pub fn fork() {
         let mut command = Command::new(env::current_exe().unwrap());
         children.push_back(command.arg("wait").stdin(Stdio::piped()).spawn().unwrap());
         thread::spawn(|| ()).join().unwrap();
+        thread::sleep(PAUSE);
         if children.len() > CHILDREN {
             let mut oldest = children.pop_front().unwrap();
             drop(oldest.stdin.take());
@@ -89,5 +92,6 @@ pub fn write() {
     loop {
         fs::write(&path, vec![1; 1 << 20]).unwrap();
         fs::File::open(&path).unwrap().sync_all().unwrap();
+        thread::sleep(PAUSE);
     }
 }
