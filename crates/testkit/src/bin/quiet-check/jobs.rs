@@ -177,15 +177,14 @@ fn killed() {
                 continue;
             }
         };
-        let mut wrong = Vec::new();
+        let mut wrong = session.wrong("3", "isolated");
         if with_guardian {
             guardians().into_iter().for_each(kill);
         }
         kill(session.pid());
         if with_guardian {
-            // Otherwise the check could not fail.
             if before.differences(&MachineState::read()).is_empty() {
-                wrong.push("nothing was changed".to_owned());
+                wrong.push("somebody has restored everything before cox changes undo".to_owned());
             }
             let undone = cox(&["changes", "undo"]);
             if undone.status.code() != Some(0) {
