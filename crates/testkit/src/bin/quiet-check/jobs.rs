@@ -263,6 +263,8 @@ fn storm() {
             wrong.push(format!("after session {} of {SESSIONS}", number + 1));
             break;
         }
+        // If the time limit ends the job, this says how far it came.
+        println!("session {} of {SESSIONS} ended well", number + 1);
     }
     is_fine("restored", &wrong);
 }
