@@ -282,12 +282,14 @@ vm-packages:
 # Boots each kernel twice and compares what cox can do there with kernel/vm/expected.txt. Without QEMU or a network it says so, and succeeds.
 vm: vm-packages build
 	cargo build -q --locked -p xtask
+	cargo build -q --release --locked -p testkit --bin quiet-check
 	$(XTASK) vm --keep-going
 
 # Finished boots are kept: an interrupted run continues where it stopped, and a run with another cox starts from the beginning.
 vm-all: vm-packages build
 	cargo build -q --locked -p xtask
-	$(XTASK) vm --all --keep-going --limit 600 --resume target/vm/finished.jsonl
+	cargo build -q --release --locked -p testkit --bin quiet-check
+	$(XTASK) vm --all --keep-going --limit 1500 --resume target/vm/finished.jsonl
 
 # Factor by which soak multiplies the rounds of these tests, compared with `make test`.
 TIMES ?= 100

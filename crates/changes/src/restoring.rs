@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::format::Change;
 use crate::knob::Knob;
@@ -11,7 +12,7 @@ use crate::value::Value;
 
 /// What kind of value a knob had when cox checked whether to restore it.
 pub(crate) enum Found {
-    /// The original value.
+    /// The original value, or a mask of a cpuset to which somebody else has moved the thread.
     Original,
     /// A value that the session may have set; the knob has been restored.
     Ours,
@@ -24,13 +25,23 @@ pub(crate) enum Found {
 pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Result<Found, Error> {
     let ours = Cell::new(false);
     let back = |now: &Value| {
-        ours.set(*now != change.original && is_ours(knob_io, knob, &change.claim, now));
+        let is_set = *now != change.original && !is_elsewhere(change, now);
+        ours.set(is_set && is_ours(knob_io, knob, &change.claim, now));
         ours.get().then(|| change.claim.without(now, &change.original))
     };
     let now = knob_io.exchange(knob, &back)?;
     Ok(match () {
-        () if now == change.original => Found::Original,
+        () if now == change.original || is_elsewhere(change, &now) => Found::Original,
         () if ours.get() => Found::Ours,
         () => Found::Theirs(now),
     })
+}
+
+/// Returns whether a thread that the kernel has confined has no CPU of its original mask now. The session that made the change is not the cause: its
+/// threads are back. Another program or session has moved the thread to another cpuset, where the kernel refuses that mask.
+fn is_elsewhere(change: &Change, now: &Value) -> bool {
+    match (&change.claim, &change.original, now) {
+        (Claim::Confined, Value::Cpus(original), Value::Cpus(now)) => original.intersection(now).is_empty(),
+        _ => false,
+    }
 }

@@ -54,8 +54,9 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 }
 
 /// Turns a claim on a knob without some CPUs into one on its present value, if sessions have set that. The value to which
-/// the knob is restored then still lacks the CPUs of the `others` that have such a claim. Returns other changes as they
-/// are.
+/// the knob is restored then still lacks the CPUs of the `others` that have such a claim. A knob with its original value
+/// stays: the kernel has not let the sessions change it (an interrupt), or somebody has restored it. Returns other changes as
+/// they are.
 fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original) else {
         return change.clone();
@@ -64,10 +65,10 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     let base = Base::of(&change.knob, original, otherwise).within(possible(knob_io, &change.knob));
     let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
     let now = match knob_io.read(&change.knob) {
-        Ok(Value::Cpus(now)) if base.is_without(&now, &all) => now,
+        Ok(Value::Cpus(now)) if now == *original || base.is_without(&now, &all) => now,
         _ => base.without(all),
     };
-    let original = if of_others.is_empty() { original.clone() } else { base.without(of_others) };
+    let original = if of_others.is_empty() || now == *original { original.clone() } else { base.without(of_others) };
     Change { original: Value::Cpus(original), claim: Claim::Exactly(Value::Cpus(now)), ..change.clone() }
 }
 

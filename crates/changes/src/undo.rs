@@ -1,7 +1,7 @@
 //! Restores changes. The session, its guardian, or a later session that finds the journal of a dead one can do this,
 //! any number of times; the result is always the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::claim::Claim;
@@ -15,12 +15,16 @@ pub use crate::undone::{Left, Undone};
 
 /// Restores `changes` in reverse order, except for those that `is_held` finds to be held by another session.
 ///
+/// A mask is checked again when the change is undone that was journaled before its cpuset changed ([`Claim::Confined`]): as long
+/// as the cpuset lacked CPUs, the kernel has left them out of the original mask, too.
+///
 /// A cgroup that the session has made is emptied before its files are restored and it is removed: some values cannot be
 /// restored while it has members. What becomes of its files does not matter once it is gone.
 pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) -> bool) -> Undone {
     let mut undone = Undone::default();
     let own = OwnCgroups::of(changes.iter().filter(|change| !is_held(change)));
     let mut emptied = BTreeSet::new();
+    let mut masks: BTreeMap<&Knob, &Change> = BTreeMap::new();
     for change in changes.iter().rev() {
         if is_held(change) {
             undone.inherited += 1;
@@ -34,8 +38,14 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
             (Knob::Directory(cgroup), Some(_)) => remove(knob_io, cgroup, change, || {
                 evacuate(knob_io, cgroup, &own, changes, &mut undone);
             }),
-            _ => put_back(knob_io, &change.knob, change),
+            _ => match masks.get(&change.knob) {
+                Some(set) if change.claim == Claim::Confined => mask(knob_io, set, change),
+                _ => put_back(knob_io, &change.knob, change),
+            },
         };
+        if matches!((&change.knob, &result), (Knob::Affinity(_), Ok(Found::Ours))) {
+            masks.insert(&change.knob, change);
+        }
         // A mask may have been taken twice: first as one that the kernel changes, later to be set. The last look decides.
         undone.left.retain(|left| left.knob != change.knob);
         match result {
@@ -54,6 +64,14 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
         }
     }
     undone
+}
+
+/// Restores a mask that the session has `set` after its cpuset had changed, and has restored before the cpuset was.
+fn mask(knob_io: &dyn KnobIo, set: &Change, confined: &Change) -> Result<Found, Error> {
+    match put_back(knob_io, &set.knob, set)? {
+        Found::Theirs(_) => put_back(knob_io, &confined.knob, confined),
+        found => Ok(found),
+    }
 }
 
 /// Removes a cgroup. If it is busy, empties it and tries again: another program may have moved a thread there.

@@ -419,3 +419,55 @@ fn a_shared_knob_that_somebody_else_has_set_is_his() {
     assert!(undone.left.len() == 1 && undone.left[0].is_theirs, "{undone:?}");
     assert_eq!(machine.read("proc/irq/default_smp_affinity"), "1\n");
 }
+
+/// Since Linux 7, the kernel does not give its threads the CPUs of a partition that ends.
+#[test]
+fn a_mask_that_a_smaller_cpuset_has_cut_is_whole_again_when_the_cpuset_is() {
+    for is_killed in [false, true] {
+        let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+        let before = machine.snapshot();
+        let mut session = machine.begin(&journals);
+        let root = folder("").join("cpuset.cpus");
+        session.take([confined(machine.thread(1)), list(root.to_str().unwrap(), "0-1")]).unwrap();
+        session.take([without(Knob::Affinity(machine.thread(1)), "2-3")]).unwrap();
+        assert_eq!(machine.masks()[&1].0, "0-1");
+        if is_killed {
+            machine.kill(session);
+            assert_eq!(machine.settle(&journals), [Vec::<String>::new()]);
+        } else {
+            let undone = session.end();
+            assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
+        }
+        assert_eq!(machine.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_thread_that_is_in_another_cpuset_now_keeps_the_mask_that_it_has_there() {
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let mut session = machine.begin(&journals);
+    session.take([confined(machine.thread(3))]).unwrap();
+    // Another session takes the thread, whose mask is 2.
+    machine.write("sys/fs/cgroup/cpuset/job/cpuset.cpus", "3\n");
+    machine.io.write(&member(machine.thread(3)), &Value::Cgroup(folder("job"))).unwrap();
+    let undone = session.end();
+    assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
+    assert_eq!(machine.masks()[&3].0, "3");
+}
+
+/// An interrupt that the kernel does not let be moved has its original value, too.
+#[test]
+fn a_shared_knob_with_its_original_value_is_no_failure_of_either_session() {
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let knob = Knob::CpuMask("/proc/irq/default_smp_affinity".into());
+    let mut one = machine.begin(&journals);
+    one.take([without(knob.clone(), "2")]).unwrap();
+    let mut other = machine.begin(&journals);
+    other.take([without(knob.clone(), "3")]).unwrap();
+    machine.io.write(&knob, &Value::Cpus(cpus("0-3"))).unwrap();
+    for session in [other, one] {
+        let undone = session.end();
+        assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
+        assert_eq!(machine.io.read(&knob).unwrap(), Value::Cpus(cpus("0-3")));
+    }
+}

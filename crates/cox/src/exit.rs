@@ -9,7 +9,7 @@ pub const FAILED: u8 = 125;
 /// The options cannot be carried out. Nothing was started.
 pub const WRONG_OPTIONS: u8 = 2;
 /// The program succeeded, but cox could not restore a change; scripts must be able to detect that.
-const UNRESTORED: u8 = 1;
+pub const UNRESTORED: u8 = 1;
 
 /// Returns the exit code after a session: if the program has ended, its own exit code, even if cox failed. `failed`: whether observing, packing,
 /// running tasks, or an output failed.

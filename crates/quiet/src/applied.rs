@@ -2,16 +2,16 @@
 //! threads that are created later are kept away, too.
 //!
 //! 1. The masks of all threads are journaled, before any cpuset changes: the kernel changes masks then.
-//! 2. The cpusets are made, and the threads of the root cpuset leave it. Threads that were created there meanwhile are found
-//!    by listing it again, until it has no new one.
+//! 2. The cpusets are made, and the threads of the root cpuset leave it: those that the partition has not taken the quiet CPUs
+//!    from. Threads that were created there meanwhile are found by listing it again, until it has no new one.
 //! 3. The program goes to its cpuset. It waits before its exec.
 //! 4. All other settings.
 //! 5. Threads of the kernel that may still use the quiet CPUs lose them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session};
+use changes::{ChangeRequest, Error, Name, Session, Thread};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
@@ -27,10 +27,10 @@ pub struct Applied<'s> {
     session: Session<'s>,
     plan: Plan,
     tasks: Box<dyn TaskList + 's>,
-    /// Ids of the threads in the root cpuset that have been looked at.
-    known: BTreeSet<u32>,
-    /// How many threads were moved away, or lost CPUs of their masks.
-    moved: usize,
+    /// Ids of the threads in the root cpuset, when it was listed last.
+    listed: BTreeSet<u32>,
+    /// Ids of threads that were moved away, or lost CPUs of their masks.
+    moved: BTreeSet<u32>,
 }
 
 impl<'s> Applied<'s> {
@@ -44,7 +44,7 @@ impl<'s> Applied<'s> {
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, Box<(Error, Undone)>> {
-        let mut applied = Applied { session, plan, tasks, known: BTreeSet::new(), moved: 0 };
+        let mut applied = Applied { session, plan, tasks, listed: BTreeSet::new(), moved: BTreeSet::new() };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err(Box::new((error, applied.session.end()))),
@@ -55,7 +55,7 @@ impl<'s> Applied<'s> {
         if let Some(own) = self.plan.cpusets.clone() {
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
-            self.known.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
             // What other sessions' programs have does not change.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
@@ -67,6 +67,7 @@ impl<'s> Applied<'s> {
             self.session.take(self.session.shared(self.masks(&there))?)?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
             self.session.take(self.session.shared(stay(&self.plan, &there))?)?;
+            let elsewhere = self.after_the_kernel(elsewhere)?;
             self.keep_away(&elsewhere)?;
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
@@ -81,15 +82,26 @@ impl<'s> Applied<'s> {
         masks(&self.plan, tasks, |thread| self.session.creators_of(thread))
     }
 
+    /// Returns the same threads with the masks that they have now. Counts those that have lost quiet CPUs.
+    fn after_the_kernel(&mut self, before: Vec<Task>) -> Result<Vec<Task>, Error> {
+        let now: BTreeMap<Thread, Task> = self.tasks.all()?.into_iter().map(|task| (task.thread, task)).collect();
+        let quiet = &self.plan.chosen.cpus;
+        let has_lost = |before: &Task, now: &Task| now.mask.intersection(quiet) != before.mask.intersection(quiet);
+        let both = || before.iter().filter_map(|task| Some((task, now.get(&task.thread)?)));
+        self.moved.extend(both().filter(|(before, now)| has_lost(before, now)).map(|(task, _)| task.thread.tid));
+        Ok(both().map(|(_, now)| now.clone()).collect())
+    }
+
     fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
-        let requests = away(&self.plan, tasks);
-        self.moved += requests.len();
-        self.session.take(requests)
+        self.take(away(&self.plan, tasks))
     }
 
     fn keep_kernel_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
-        let requests = kernel_threads(&self.plan, tasks);
-        self.moved += requests.len();
+        self.take(kernel_threads(&self.plan, tasks))
+    }
+
+    fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
+        self.moved.extend(requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid));
         self.session.take(requests)
     }
 
@@ -104,11 +116,15 @@ impl<'s> Applied<'s> {
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
-            let new: Vec<u32> = ids.difference(&self.known).copied().collect();
+            let new: Vec<u32> = ids.difference(&self.listed).copied().collect();
             // Ids that are gone may come back with another thread.
-            self.known = ids;
+            self.listed = ids;
             let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
-            let tasks = read(self);
+            let mut tasks = read(self);
+            // In version 2, the partition has taken the quiet CPUs from nearly all of them.
+            if self.plan.cpusets.as_ref().is_some_and(|own| own.system.is_none()) {
+                tasks.retain(|task| !task.mask.intersection(&self.plan.chosen.cpus).is_empty());
+            }
             if tasks.is_empty() {
                 break;
             }
@@ -129,7 +145,7 @@ impl<'s> Applied<'s> {
     /// Returns how many threads were moved away, or lost CPUs of their masks.
     #[must_use]
     pub fn moved(&self) -> usize {
-        self.moved
+        self.moved.len()
     }
 
     /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.

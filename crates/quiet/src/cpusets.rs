@@ -29,8 +29,8 @@ impl OwnCpusets {
     pub(crate) fn of(cpusets: &Cpusets, cpus: &CpuSet) -> Option<OwnCpusets> {
         let (mount, is_v1) = match cpusets {
             Cpusets::V1 { mount, .. } => (mount, true),
-            Cpusets::V2 { mount } => (mount, false),
-            Cpusets::None => return None,
+            Cpusets::V2 { mount, .. } => (mount, false),
+            Cpusets::V2Harmful { .. } | Cpusets::None => return None,
         };
         let first = cpus.first().unwrap_or_default();
         let system = is_v1.then(|| mount.join(SYSTEM));
@@ -61,7 +61,9 @@ mod tests {
     #[test]
     fn own_cpusets_are_known_by_their_names() {
         let mount = PathBuf::from("/sys/fs/cgroup");
-        let own = OwnCpusets::of(&Cpusets::V2 { mount: mount.clone() }, &"2-3,9".parse().unwrap()).unwrap();
+        let own =
+            OwnCpusets::of(&Cpusets::V2 { mount: mount.clone(), frees_workers: false }, &"2-3,9".parse().unwrap())
+                .unwrap();
         assert_eq!((own.quiet.as_path(), &own.system), (Path::new("/sys/fs/cgroup/cox-quiet-2"), &None));
         let known = ["cox-quiet-2", "cox-quiet-2/below", "cox-system", "system.slice", "a/cox-quiet-2"]
             .map(|path| (is_quiet_folder(&mount.join(path), &mount), is_own(&mount.join(path), &mount)));

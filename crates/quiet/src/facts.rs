@@ -80,6 +80,16 @@ pub enum Cpusets {
     V2 {
         /// Where it is mounted.
         mount: PathBuf,
+        /// Whether the end of a partition gives unbound workers all CPUs, also those that the boot line keeps them from: before
+        /// Linux 6.3 (`update_tasks_cpumask`; seen with 6.1.0-50).
+        frees_workers: bool,
+    },
+    /// A hierarchy of version 2 whose partitions do harm. Before Linux 6.1, the kernel gives its threads of single CPUs the CPUs
+    /// of the root cpuset when these change: work items then run on the wrong CPUs, and nobody can give such a thread its CPU
+    /// back (`update_tasks_cpumask` in kernel/cgroup/cpuset.c; seen with 5.10.223).
+    V2Harmful {
+        /// The kernel's release.
+        release: String,
     },
     /// Nowhere.
     None,

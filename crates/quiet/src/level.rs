@@ -11,7 +11,8 @@ pub enum Level {
     Pin,
     /// The program has a cpuset of its own; all threads that can be moved are in the other one.
     Cgroup,
-    /// The scheduler does not balance load between the two cpusets, nor within the quiet one.
+    /// The scheduler does not balance load between the two cpusets, nor, if it is isolated, within the quiet one. In version 2 of cgroups, the cpusets
+    /// are already apart on the level before: only a partition takes CPUs from cgroups that have none of their own.
     NoBalance,
     /// Devices interrupt the housekeeping CPUs.
     Irq,

@@ -159,15 +159,23 @@ impl Draft<'_> {
 
     fn cpusets(&mut self) {
         let Some(own) = OwnCpusets::of(&self.facts.cpusets, &self.chosen.cpus) else {
-            return self.obstacle(
-                Level::Cgroup,
-                "no cpuset can be made: no hierarchy of cgroups with the controller cpuset is mounted".to_owned(),
-                "run cox on the host, or use --level pin".to_owned(),
-            );
+            let (what, instead) = match &self.facts.cpusets {
+                Cpusets::V2Harmful { release } => (
+                    format!(
+                        "no partition can be made: Linux {release} would also move its threads of single CPUs (mended in 6.1)"
+                    ),
+                    "boot with systemd.unified_cgroup_hierarchy=0, or use a newer kernel, or --level pin",
+                ),
+                _ => (
+                    "no cpuset can be made: no hierarchy of cgroups with the controller cpuset is mounted".to_owned(),
+                    "run cox on the host, or use --level pin",
+                ),
+            };
+            return self.obstacle(Level::Cgroup, what, instead.to_owned());
         };
         let housekeeping = self.chosen.housekeeping.to_string();
         match &self.facts.cpusets {
-            Cpusets::None => {}
+            Cpusets::V2Harmful { .. } | Cpusets::None => {}
             Cpusets::V1 { mount, prefix } => {
                 self.shrink(mount, &format!("{prefix}cpus"));
                 if let Some(system) = &own.system {
@@ -187,7 +195,15 @@ impl Draft<'_> {
                     self.setting(Level::NoBalance, own, "1", off, "load balancing between the quiet CPUs", "");
                 }
             }
-            Cpusets::V2 { mount } => {
+            Cpusets::V2 { mount, frees_workers } => {
+                if *frees_workers && self.facts.nohz_full.as_ref().is_some_and(|cpus| !cpus.is_empty()) {
+                    let what = "when the session ends, this kernel gives its unbound workers all CPUs, not only those without nohz_full";
+                    self.obstacle(
+                        Level::Cgroup,
+                        what.to_owned(),
+                        "boot again afterwards, or use Linux 6.3 or later".to_owned(),
+                    );
+                }
                 let controller = Knob::Controller { cgroup: mount.clone(), name: "cpuset".to_owned() };
                 let control = self.facts.files.get(&mount.join("cgroup.subtree_control"));
                 let is_on = control.is_some_and(|on| on.split_ascii_whitespace().any(|name| name == "cpuset"));
@@ -202,11 +218,13 @@ impl Draft<'_> {
                 ];
                 let name = format!("cpuset {}", own.quiet.display());
                 self.push(Level::Cgroup, &name, What::Settings(what), NOTHING, self.chosen.cpus.to_string());
-                self.push(Level::Cgroup, "threads of the root cgroup", What::Threads, NOTHING, housekeeping);
+                // A cpuset of another cgroup that has no CPUs of its own loses these by the partition alone. It is not given others: a
+                // cpuset with threads cannot become empty again.
                 let partition = Knob::File(own.quiet.join("cpuset.cpus.partition"));
                 let kind = if self.extent.isolated { "isolated" } else { "root" };
-                let why = "load balancing, and threads of other cgroups";
-                self.setting(Level::NoBalance, partition, "member", Wanted::Text(kind.to_owned()), why, "");
+                let why = "threads of other cgroups, and load balancing";
+                self.setting(Level::Cgroup, partition, "member", Wanted::Text(kind.to_owned()), why, "");
+                self.push(Level::Cgroup, "threads of the root cgroup", What::Threads, NOTHING, housekeeping);
             }
         }
     }
@@ -234,8 +252,9 @@ impl Draft<'_> {
         for path in paths {
             let text = &facts.files[path];
             let now: CpuSet = text.parse().unwrap_or_default();
-            // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it.
-            if is_v1 && now.is_empty() {
+            // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it, without those of
+            // partitions.
+            if now.is_empty() {
                 continue;
             }
             // It may have only CPUs of the one above it, which may have lost all of its own, too.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use changes::Thread;
 use machine::cgroup::{Hierarchies, Version};
+use machine::features::Release;
 use machine::interrupts::interrupts;
 use machine::limits::{Who, possible_cpus};
 use machine::process::Task;
@@ -50,13 +51,11 @@ impl Facts {
                     }
                 });
             }
-            Cpusets::V2 { mount } => {
+            Cpusets::V2 { mount, .. } => {
                 keep(root, &mount.join("cgroup.subtree_control"), &mut files);
                 walk(root, mount, DEEPEST, &mut |folder| {
                     if folder.parent() == Some(mount) {
-                        // Without the controller the file is missing; it comes, empty, with the controller.
-                        let cpus = root.read_text(folder.join("cpuset.cpus")).unwrap_or_default();
-                        files.insert(folder.join("cpuset.cpus"), cpus.trim().to_owned());
+                        keep(root, &folder.join("cpuset.cpus"), &mut files);
                     }
                     if is_quiet_folder(folder, mount) {
                         quieted.insert(folder.to_owned(), cpus_of(root, &folder.join("cpuset.cpus")));
@@ -68,7 +67,7 @@ impl Facts {
                     }
                 });
             }
-            Cpusets::None => {}
+            Cpusets::V2Harmful { .. } | Cpusets::None => {}
         }
         Ok(Facts {
             topology,
@@ -119,7 +118,15 @@ fn cpusets(root: &Root) -> Cpusets {
             let prefix = if root.exists(mount.join("cpuset.cpus")) { "cpuset." } else { "" };
             Cpusets::V1 { mount, prefix }
         }
-        Version::V2 => Cpusets::V2 { mount },
+        Version::V2 => {
+            let release =
+                root.read_text("/proc/sys/kernel/osrelease").ok().and_then(|text| Release::parse(text.trim()));
+            let is_before = |major, minor| release.as_ref().is_some_and(|release| !release.is_at_least(major, minor));
+            match &release {
+                Some(Release { text, .. }) if is_before(6, 1) => Cpusets::V2Harmful { release: text.clone() },
+                _ => Cpusets::V2 { mount, frees_workers: is_before(6, 3) },
+            }
+        }
     }
 }
 

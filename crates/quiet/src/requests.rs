@@ -49,14 +49,12 @@ pub(crate) fn settings(plan: &Plan, is_wanted: impl Fn(Level) -> bool) -> Vec<Ch
 }
 
 /// Returns the requests that keep threads of the root cpuset away from the quiet CPUs. In version 1, they move to the system's
-/// cpuset. In version 2, the masks of user threads lose the quiet CPUs: a process there may not leave the cgroup whose limits
-/// it has. Threads of other cgroups keep them; their cpusets have lost the quiet CPUs.
+/// cpuset. In version 2, the masks of user threads lose the quiet CPUs that the partition has left them: a process there may
+/// not leave the cgroup whose limits it has. Threads of other cgroups keep them; their cpusets have lost the quiet CPUs.
 pub(crate) fn away(plan: &Plan, tasks: &[Task]) -> Vec<ChangeRequest> {
     let Some(own) = &plan.cpusets else { return Vec::new() };
-    // Also one without quiet CPUs: it may have inherited its mask.
-    let without = |task: &Task| request(Knob::Affinity(task.thread), plan.chosen.claim());
     if own.system.is_none() {
-        return tasks.iter().filter(|task| loses_cpus(plan, task)).map(without).collect();
+        return tasks.iter().filter(|task| loses_cpus(plan, task)).filter_map(|task| without(plan, task)).collect();
     }
     let in_root = tasks.iter().filter(|task| task.cgroup.as_deref() == Some(&own.hierarchy));
     in_root.filter_map(|task| into_system(own, task)).collect()

@@ -25,8 +25,8 @@ impl Snapshot {
     pub fn take(root: &Root) -> Result<Snapshot, Error> {
         let facts = Facts::read(root)?;
         let hierarchy = match &facts.cpusets {
-            Cpusets::V1 { mount, .. } | Cpusets::V2 { mount } => Some(mount.as_path()),
-            Cpusets::None => None,
+            Cpusets::V1 { mount, .. } | Cpusets::V2 { mount, .. } => Some(mount.as_path()),
+            Cpusets::V2Harmful { .. } | Cpusets::None => None,
         };
         let tasks = Tasks::of(root, hierarchy)?.all()?;
         let interrupt = |one: crate::Interrupt| (format!("{} ({})", one.number, one.name), one.affinity);

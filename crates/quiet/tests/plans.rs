@@ -53,6 +53,33 @@ fn plans_are_those_that_are_stored() {
 }
 
 #[test]
+fn in_version_2_an_empty_cpuset_stays_empty_because_it_could_not_become_so_again() {
+    let facts = v2().with("/sys/fs/cgroup/system.slice/cpuset.cpus", "\n").facts();
+    let chosen = check(&facts, &cpus("2-3")).unwrap();
+    for level in [Level::Cgroup, Level::Full] {
+        let steps = plan(&facts, &chosen, to(level)).steps;
+        assert!(!steps.iter().any(|step| step.name.contains("system.slice")), "{steps:?}");
+        // The partition keeps its threads away, on each level that moves threads.
+        assert!(steps.iter().any(|step| step.name.ends_with("cox-quiet-2/cpuset.cpus.partition")), "{steps:?}");
+    }
+}
+
+#[test]
+fn a_kernel_whose_partitions_do_harm_gets_none() {
+    let at = |release: &str| {
+        let facts = v2().with("/proc/sys/kernel/osrelease", release).facts();
+        plan(&facts, &check(&facts, &cpus("2-3")).unwrap(), to(Level::Full))
+    };
+    let old = at("5.10.0-32-cloud-amd64\n");
+    assert!(old.cpusets.is_none() && !old.steps.iter().any(|step| step.level == Level::Cgroup), "{old:?}");
+    let why = old.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup).unwrap();
+    assert!(why.what.contains("Linux 5.10.0-32-cloud-amd64 would also move"), "{why:?}");
+    let workers = |plan: &Plan| plan.obstacles.iter().any(|obstacle| obstacle.what.contains("unbound workers"));
+    let (bad, good) = (at("6.1.0-50-cloud-amd64\n"), at("6.3.0\n"));
+    assert!(bad.cpusets.is_some() && workers(&bad) && !workers(&good), "{bad:?}");
+}
+
+#[test]
 fn each_level_has_the_steps_of_the_ones_before_it_and_changes_each_setting_once() {
     let facts = v2().facts();
     let chosen = check(&facts, &cpus("2-3")).unwrap();

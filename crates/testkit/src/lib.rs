@@ -6,6 +6,7 @@
 //! - [`memory`]: how much memory some work takes.
 //! - [`native`]: the C transitions that BPF runs, compiled natively: the oracle for tests of the Rust rules.
 //! - [`audit`]: parses a printed report and checks its arithmetic.
+//! - [`machine_state`]: what cox could have changed on this machine, and what differs later. The program `quiet-check` uses it in virtual machines.
 //!
 //! With the feature `programs`, for tests that run this workspace's programs:
 //!
@@ -21,6 +22,7 @@
 pub mod audit;
 pub mod bytes;
 pub mod group;
+pub mod machine_state;
 pub mod memory;
 pub mod native;
 pub mod perf;

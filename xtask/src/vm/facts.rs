@@ -36,6 +36,7 @@ pub fn facts(results: &Results, console: &str) -> BTreeMap<String, Fact> {
             "pack" => pack(job, &mut enter),
             "noise" => noise(job, &mut enter),
             "ulp" => ulp(job, &mut enter),
+            name if name.starts_with("quiet") => printed(job, &mut enter),
             _ => {}
         }
     }
@@ -137,6 +138,19 @@ fn ulp(job: &Job, enter: &mut Enter<'_>) {
     enter("yields on carriers", yes(yields.is_some_and(|count| count != "0")), &job.printed);
 }
 
+/// What `quiet-check` prints: `fact NAME = VALUE`, and below it indented lines with the reason.
+fn printed(job: &Job, enter: &mut Enter<'_>) {
+    let mut lines = job.printed.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((name, value)) = line.strip_prefix("fact ").and_then(|fact| fact.split_once(" = ")) else { continue };
+        let mut detail = String::new();
+        while let Some(reason) = lines.next_if(|line| line.starts_with("    ")) {
+            detail.extend([reason.trim_start(), "\n"]);
+        }
+        enter(name, value.to_owned(), &detail);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::results::read;
@@ -184,6 +198,17 @@ mod tests {
             assert_eq!(noise([1, 1], [good, bad])["noise: counters agree"].value, "no", "{bad}");
         }
         assert_eq!(noise([0, 0], [good, good])["noise: ticks on CPU 0"].value, "no");
+    }
+
+    #[test]
+    fn printed_facts_have_the_lines_below_them() {
+        let facts = of(
+            "begin quiet\n> fact one CPU exit = 125\n>     cox: EINVAL\n>     x\n> other\n> fact restored = yes\nend quiet 101\n",
+            "",
+        );
+        let fact = |name: &str| (facts[name].value.as_str(), facts[name].detail.as_str());
+        assert_eq!(fact("quiet: one CPU exit"), ("125", "cox: EINVAL\nx\n"));
+        assert_eq!((fact("quiet: restored"), facts["quiet: exit"].value.as_str()), (("yes", ""), "101"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use crate::apt::run_quietly;
 
 /// What is tested, below the folder of programs.
-pub const PROGRAMS: [&str; 4] = ["cox", "cox-observe", "cox-ulp-host", "libcox_preload.so"];
+pub const PROGRAMS: [&str; 5] = ["cox", "cox-observe", "cox-ulp-host", "libcox_preload.so", "quiet-check"];
 /// What the jobs in kernel/vm/init run, below target/workloads.
 pub const WORKLOADS: [&str; 4] = ["barriers", "blocked", "mandelbrot", "yields"];
 /// Statically linked busybox (package busybox-static).
@@ -29,7 +29,7 @@ pub fn make(work: &Path, programs: &Path, workloads: &Path) -> Result<PathBuf> {
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| root.display().to_string())?;
     }
-    for folder in ["bin", "cox", "dev", "proc", "sys", "tmp", "work"] {
+    for folder in ["bin", "cox", "dev", "proc", "run", "sys", "tmp", "work"] {
         fs::create_dir_all(root.join(folder)).with_context(|| root.display().to_string())?;
     }
     fs::copy(BUSYBOX, root.join("bin/busybox")).with_context(|| format!("copying {BUSYBOX}"))?;
@@ -67,7 +67,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 
 /// Returns the shared libraries of a program, including the dynamic linker.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
-    ensure!(program.is_file(), "'{}' is missing; first: make build", program.display());
+    ensure!(program.is_file(), "'{}' is missing; make vm builds it", program.display());
     let output = Command::new("ldd").arg(program).output().context("cannot start ldd")?;
     parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("'{}'", program.display()))
 }

@@ -21,9 +21,12 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use self::expected::{Compared, Expected};
 use self::finished::{Finished, Log};
@@ -87,7 +90,7 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         None => Log::default(),
     };
-    Matrix { options, expected, initramfs, work, log }.run(&kernels)
+    Matrix { options, expected, initramfs, work, log: Mutex::new(log) }.run(&kernels)
 }
 
 /// Returns which programs this machine lacks.
@@ -138,27 +141,43 @@ struct Matrix<'a> {
     expected: Expected,
     initramfs: PathBuf,
     work: PathBuf,
-    log: Log,
+    log: Mutex<Log>,
 }
 
 impl Matrix<'_> {
-    fn run(mut self, kernels: &[Kernel]) -> Result<bool> {
+    fn run(self, kernels: &[Kernel]) -> Result<bool> {
         let started = Instant::now();
-        let (mut good, mut columns) = (true, Vec::new());
-        'all: for kernel in kernels {
-            for boot_line in self.options.boot_lines(kernel.can_stop_ticks()) {
+        let lines = |kernel| self.options.boot_lines(kernel).into_iter().map(move |line| (kernel, line));
+        let boots: Vec<(&Kernel, String)> = kernels.iter().flat_map(lines).collect();
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        // A guest runs on one CPU. Each thread here boots one guest after another.
+        let boot_some = || -> Result<Vec<(usize, Column)>> {
+            let mut columns = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some((kernel, boot_line)) = boots.get(number) else { break };
                 let name = format!("{} {boot_line}", kernel.release).trim_end().to_owned();
-                let compared = self.one(kernel, &boot_line, &name)?;
-                let is_good = compared.iter().all(Compared::is_good) && !compared.is_empty();
-                good &= is_good;
-                columns.push(Column { name, compared });
-                if !is_good && !self.options.keep_going {
-                    break 'all;
-                }
+                let compared =
+                    self.one(kernel, boot_line, &name).inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
+                let column = Column { name, compared };
+                is_over.fetch_or(!column.is_good() && !self.options.keep_going, Ordering::Relaxed);
+                columns.push((number, column));
             }
-        }
+            Ok(columns)
+        };
+        let mut columns = Vec::new();
+        thread::scope(|scope| -> Result<()> {
+            let threads: Vec<_> = (0..self.options.at_once()).map(|_| scope.spawn(boot_some)).collect();
+            for thread in threads {
+                columns.extend(thread.join().map_err(|_| anyhow!("a thread that boots guests panicked"))??);
+            }
+            Ok(())
+        })?;
+        columns.sort_by_key(|(number, _)| *number);
+        let columns: Vec<Column> = columns.into_iter().map(|(_, column)| column).collect();
+        let good = columns.iter().all(Column::is_good);
         println!("{}", table::text(&columns));
-        let differ = columns.iter().filter(|column| !column.compared.iter().all(Compared::is_good)).count();
+        let differ = columns.iter().filter(|column| !column.is_good()).count();
         println!(
             "vm: {} boots, {differ} differ from kernel/vm/expected.txt, {:.0} s",
             columns.len(),
@@ -168,9 +187,9 @@ impl Matrix<'_> {
     }
 
     /// Boots one kernel, unless an earlier run has done so. Returns its checks.
-    fn one(&mut self, kernel: &Kernel, boot_line: &str, name: &str) -> Result<Vec<Compared>> {
-        let jobs = &self.options.jobs;
-        let earlier = self.log.get(&kernel.release, boot_line).cloned();
+    fn one(&self, kernel: &Kernel, boot_line: &str, name: &str) -> Result<Vec<Compared>> {
+        let log = || self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = log().get(&kernel.release, boot_line).cloned();
         let (facts, seconds) = if let Some(earlier) = earlier {
             (earlier.facts, earlier.seconds)
         } else {
@@ -178,19 +197,22 @@ impl Matrix<'_> {
             let seconds = ran.as_secs_f64();
             if is_finished {
                 let (release, boot_line) = (kernel.release.clone(), boot_line.to_owned());
-                self.log.enter(Finished { release, boot_line, seconds, facts: facts.clone() })?;
+                log().enter(Finished { release, boot_line, seconds, facts: facts.clone() })?;
             }
             (facts, seconds)
         };
-        let compared = self.expected.compare(&kernel.release, boot_line, jobs, &facts)?;
+        let compared = self.expected.compare(&kernel.release, boot_line, &|job| self.options.has_job(job), &facts)?;
         let bad: Vec<&Compared> = compared.iter().filter(|one| !one.is_good()).collect();
-        println!("vm: {name}: {} of {} checks as expected, {seconds:.0} s", compared.len() - bad.len(), compared.len());
+        let (all, good) = (compared.len(), compared.len() - bad.len());
+        let mut lines = vec![format!("vm: {name}: {good} of {all} checks as expected, {seconds:.0} s")];
         for one in bad {
             let found = one.found.as_ref().map_or("nothing", |found| &found.value);
-            println!("  {}: {found}, expected {}", one.check, one.expected);
+            lines.push(format!("  {}: {found}, expected {}", one.check, one.expected));
             let detail = one.found.as_ref().map_or("", |found| &found.detail);
-            judge::tail(detail, TAIL).lines().for_each(|line| println!("    {line}"));
+            lines.extend(judge::tail(detail, TAIL).lines().map(|line| format!("    {line}")));
         }
+        // At once, because other guests run.
+        println!("{}", lines.join("\n"));
         Ok(compared)
     }
 
@@ -207,6 +229,7 @@ impl Matrix<'_> {
             initramfs: &self.initramfs,
             boot_line,
             jobs: &self.options.jobs,
+            long: self.options.all,
             limit: Duration::from_secs(self.options.limit),
             folder: &folder,
         };

@@ -30,6 +30,8 @@ pub struct Boot<'a> {
     pub boot_line: &'a str,
     /// The jobs to run; none: all.
     pub jobs: &'a [String],
+    /// Whether all jobs include the long ones.
+    pub long: bool,
     /// Time limit.
     pub limit: Duration,
     /// Folder of the logs.
@@ -57,6 +59,8 @@ impl Boot<'_> {
         let mut words = "console=ttyS0 panic=-1 oops=panic tsc=reliable".to_owned();
         if !self.jobs.is_empty() {
             words.push_str(&format!(" cox.jobs={}", self.jobs.join(",")));
+        } else if self.long {
+            words.push_str(" cox.long");
         }
         if !self.boot_line.is_empty() {
             words.push_str(&format!(" {}", self.boot_line));
@@ -115,9 +119,10 @@ mod tests {
     fn the_boot_line_ends_with_the_words_of_the_matrix() {
         let here = Path::new(".");
         let jobs = ["run".to_owned(), "ulp".to_owned()];
-        let boot =
-            |boot_line, jobs| Boot { image: here, initramfs: here, boot_line, jobs, limit: LOOK, folder: here }.words();
-        assert!(boot("nohz_full=1-3", &jobs).ends_with("tsc=reliable cox.jobs=run,ulp nohz_full=1-3"));
-        assert!(boot("", &[]).ends_with("tsc=reliable"));
+        let boot = |boot_line, jobs, long| {
+            Boot { image: here, initramfs: here, boot_line, jobs, long, limit: LOOK, folder: here }.words()
+        };
+        assert!(boot("nohz_full=1-3", &jobs, true).ends_with("tsc=reliable cox.jobs=run,ulp nohz_full=1-3"));
+        assert!(boot("", &[], false).ends_with("tsc=reliable") && boot("x", &[], true).ends_with(" cox.long x"));
     }
 }

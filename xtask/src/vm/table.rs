@@ -11,6 +11,14 @@ pub struct Column {
     pub compared: Vec<Compared>,
 }
 
+impl Column {
+    /// Returns whether the kernel had all that was expected.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.compared.iter().all(Compared::is_good) && !self.compared.is_empty()
+    }
+}
+
 /// Returns the table. A value that differs from the expected one is marked with `!`.
 #[must_use]
 pub fn text(columns: &[Column]) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
 use changes::entry::Entry;
-use changes::{JournalFolder, KnobIo, LiveKnobIo};
+use changes::{JournalFolder, Knob, KnobIo, LiveKnobIo, probe};
 use ledger::Provenance;
 use machine::Root;
 use outputs::diagnostics::{chain, say};
@@ -53,7 +53,10 @@ fn run(options: &cli::Quiet) -> Result<u8> {
     // The program has run. From here on, failures are reported, but do not change its exit code.
     let failures = outcome.findings.failures();
     failures.iter().for_each(|(_, error)| say(&chain(error)));
-    let code = exit::after(&outcome.ended, !failures.is_empty());
+    let code = match exit::after(&outcome.ended, !failures.is_empty()) {
+        0 if !failures.is_empty() => exit::UNRESTORED,
+        code => code,
+    };
     let Some(found) = outcome.findings.section::<Quieting>() else { return Ok(code) };
     let provenance = Provenance { command: target.words(), ..provenance };
     let report = QuietReport { provenance: Some(provenance), ..found };
@@ -121,6 +124,7 @@ fn status() -> Result<u8> {
         for change in changes.filter(|change| change.claim != changes::Claim::Confined) {
             let drift = match change.state(&knob_io) {
                 Ok((_, true)) | Err(changes::Error::Gone(_)) => continue,
+                Ok((now, false)) if now == change.original && is_unmovable(&knob_io, &change.knob) => continue,
                 Ok((now, false)) => format!("{}: now {now}, set by cox to: {}", change.knob, change.claim),
                 Err(error) => error.to_string(),
             };
@@ -133,6 +137,11 @@ fn status() -> Result<u8> {
     }
     Output::Stdout.write(text.as_bytes())?;
     Ok(u8::from(has_drifted))
+}
+
+/// Returns whether this is an interrupt that the kernel has not let the session move.
+fn is_unmovable(knob_io: &dyn KnobIo, knob: &Knob) -> bool {
+    matches!(knob, Knob::Interrupt { .. }) && matches!(probe(knob_io, knob), Err(changes::Error::Unmovable { .. }))
 }
 
 fn undo(name: Option<&str>) -> Result<u8> {
