@@ -427,10 +427,11 @@ fn a_mask_that_a_smaller_cpuset_has_cut_is_whole_again_when_the_cpuset_is() {
         let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
         let before = machine.snapshot();
         let mut session = machine.begin(&journals);
-        let root = folder("").join("cpuset.cpus");
-        session.take([confined(machine.thread(1)), list(root.to_str().unwrap(), "0-1")]).unwrap();
-        session.take([without(Knob::Affinity(machine.thread(1)), "2-3")]).unwrap();
-        assert_eq!(machine.masks()[&1].0, "0-1");
+        // Thread 5 is there, with CPUs 1-3.
+        let job = folder("job").join("cpuset.cpus");
+        session.take([confined(machine.thread(5)), list(job.to_str().unwrap(), "1")]).unwrap();
+        session.take([without(Knob::Affinity(machine.thread(5)), "2-3")]).unwrap();
+        assert_eq!(machine.masks()[&5].0, "1");
         if is_killed {
             machine.kill(session);
             assert_eq!(machine.settle(&journals), [Vec::<String>::new()]);

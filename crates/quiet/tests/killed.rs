@@ -25,7 +25,7 @@ fn at_each_access(scene: &Scene, mut killed_at: impl FnMut(&Machine, usize) -> b
         assert!(machine.entries().is_empty(), "{what}");
         machine.again(&threads);
         if !was_killed {
-            assert!(number > 60, "{number}");
+            assert!(number > 40, "{number}");
             break;
         }
     }
