@@ -181,12 +181,7 @@ fn what_somebody_else_has_set_meanwhile_stays_and_is_named() {
         };
         assert!(undone.failures().next().is_none(), "{undone:?}");
         let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
-        let named = [
-            "interrupt eth0-rx-0",
-            "ksm/run",
-            "affinity of thread 10 ",
-            "affinity of thread 5 ",
-        ];
+        let named = ["interrupt eth0-rx-0", "ksm/run", "affinity of thread 10 ", "affinity of thread 5 "];
         for part in named {
             assert!(left.iter().any(|left| left.contains(part)), "{part}: {left:#?}");
         }
