@@ -1,10 +1,41 @@
 //! What a part has found.
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::common::Common;
+use crate::json;
 use crate::verdict::{Outcome, Verdict};
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    parts: Vec<(String, Findings)>,
+}
+
+/// Measures parts of an experiment (none named: all), prints each, and writes all. Returns the exit code: 1 if a criterion is not met.
+///
+/// # Errors
+/// When a part cannot be measured, or the results cannot be written.
+pub fn measure<P: ValueEnum>(
+    experiment: &'static str,
+    parts: &[P],
+    common: &Common,
+    mut of: impl FnMut(&P) -> Result<Findings>,
+) -> Result<u8> {
+    let mut report = Report { header: json::Header::new(experiment)?, parts: Vec::new() };
+    for part in if parts.is_empty() { P::value_variants() } else { parts } {
+        let findings = of(part)?;
+        let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        findings.print(&name, common)?;
+        report.parts.push((name, findings));
+    }
+    common.write(&report)?;
+    let has_failed = report.parts.iter().flat_map(|(_, part)| &part.verdicts).any(|v| v.outcome == Outcome::Fail);
+    Ok(u8::from(has_failed))
+}
 
 /// What a part has found.
 #[derive(Debug, Default, Serialize)]
@@ -20,7 +51,7 @@ impl Findings {
     ///
     /// # Errors
     /// When it cannot be printed.
-    pub fn print(&self, name: &str, common: &Common) -> Result<()> {
+    fn print(&self, name: &str, common: &Common) -> Result<()> {
         common.print(&format!("{name}\n"))?;
         self.lines.iter().try_for_each(|line| common.print(&format!("  {line}")))?;
         let verdicts = self.verdicts.iter().map(|v| format!("{}  {}", v.outcome.word(), v.text));

@@ -22,14 +22,11 @@ mod truth;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::common::Common;
 use crate::interrupt::Interrupt;
-use crate::json;
-use crate::verdict::Outcome;
 use field::Field;
-use findings::Findings;
+use findings::measure;
 
 /// Options of `cox-bench noise`.
 #[derive(Debug, clap::Args)]
@@ -65,38 +62,20 @@ enum Part {
     Slides,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    header: json::Header,
-    parts: Vec<(String, Findings)>,
-}
-
 /// Measures all parts, and prints them. Returns the exit code: 1 if a criterion is not met.
 ///
 /// # Errors
 /// When a program is missing or fails, or the results cannot be written.
 pub fn noise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, interrupt)?;
-    let mut report = Report { header: json::Header::new("noise")?, parts: Vec::new() };
-    let all = Part::value_variants();
-    let parts = if options.parts.is_empty() { all } else { &options.parts };
-    for part in parts {
-        let findings = match part {
-            Part::Audit => audit::audit(&field),
-            Part::Truth => truth::truth(&field),
-            Part::Agreement => agreement::agreement(&field),
-            Part::Observer => observer::observer(&field, options.runs.max(observer::LEAST)),
-            Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
-            Part::Steps => steps::steps(&field, options.runs),
-            Part::Solver => solver::solver(&field),
-            Part::Slides => slides::slides(&field),
-        }?;
-        let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        findings.print(&name, &options.common)?;
-        report.parts.push((name, findings));
-    }
-    options.common.write(&report)?;
-    let has_failed = report.parts.iter().flat_map(|(_, part)| &part.verdicts).any(|v| v.outcome == Outcome::Fail);
-    Ok(u8::from(has_failed))
+    measure("noise", &options.parts, &options.common, |part| match part {
+        Part::Audit => audit::audit(&field),
+        Part::Truth => truth::truth(&field),
+        Part::Agreement => agreement::agreement(&field),
+        Part::Observer => observer::observer(&field, options.runs.max(observer::LEAST)),
+        Part::Oslat => oslat::oslat(&field, options.runs.max(oslat::LEAST)),
+        Part::Steps => steps::steps(&field, options.runs),
+        Part::Solver => solver::solver(&field),
+        Part::Slides => slides::slides(&field),
+    })
 }

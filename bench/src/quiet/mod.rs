@@ -12,14 +12,11 @@ mod undo;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::common::Common;
 use crate::interrupt::Interrupt;
-use crate::json;
 use crate::noise::field::Field;
-use crate::noise::findings::Findings;
-use crate::verdict::Outcome;
+use crate::noise::findings::measure;
 
 /// Options of `cox-bench quiet`.
 #[derive(Debug, clap::Args)]
@@ -52,35 +49,17 @@ enum Part {
     Storm,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    header: json::Header,
-    parts: Vec<(String, Findings)>,
-}
-
 /// Measures all parts, and prints them. Returns the exit code: 1 if a criterion is not met.
 ///
 /// # Errors
 /// When a program is missing or fails, or the results cannot be written.
 pub fn quiet(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, interrupt)?;
-    let mut report = Report { header: json::Header::new("quiet")?, parts: Vec::new() };
-    let all = Part::value_variants();
-    let parts = if options.parts.is_empty() { all } else { &options.parts };
-    for part in parts {
-        let findings = match part {
-            Part::Load => levels::under_load(&field, options.runs),
-            Part::Idle => levels::idle(&field, options.runs),
-            Part::Program => program::program(&field, options.runs),
-            Part::Undo => undo::undo(&field, options.runs),
-            Part::Storm => storm::storm(&field, options.sessions),
-        }?;
-        let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        findings.print(&name, &options.common)?;
-        report.parts.push((name, findings));
-    }
-    options.common.write(&report)?;
-    let has_failed = report.parts.iter().flat_map(|(_, part)| &part.verdicts).any(|v| v.outcome == Outcome::Fail);
-    Ok(u8::from(has_failed))
+    measure("quiet", &options.parts, &options.common, |part| match part {
+        Part::Load => levels::under_load(&field, options.runs),
+        Part::Idle => levels::idle(&field, options.runs),
+        Part::Program => program::program(&field, options.runs),
+        Part::Undo => undo::undo(&field, options.runs),
+        Part::Storm => storm::storm(&field, options.sessions),
+    })
 }
