@@ -2,8 +2,9 @@
 //!
 //! A thread that the session itself has moved there goes where it came from, and its journal entries say the rest. All
 //! other threads were created there meanwhile: such a thread has inherited the cgroup, and the mask that the kernel gave
-//! its creator because of it. So it goes where its creator came from, and gets its creator's original mask. The creator may have been created there too; then its own
-//! creator decides, and so on. If none of them was moved by the session, the thread goes to the cgroup above.
+//! its creator because of it. So it goes where its creator came from, and gets its creator's original mask. The creator may
+//! have been created there too; then its own creator decides, and so on. If all of them have ended, it goes where a thread
+//! came from that the session has moved there, or else to the cgroup above.
 
 use std::path::{Path, PathBuf};
 

@@ -95,8 +95,7 @@ fn quiet_cpu(test: &str) -> Option<String> {
 /// The threads that may use a CPU, but for those that the kernel binds to it.
 fn users_of(cpu: &CpuSet) -> Vec<Task> {
     let facts = Facts::read(&Root::live()).unwrap();
-    let (Cpusets::V1 { mount, .. } | Cpusets::V2 { mount, .. }) = facts.cpusets else { return Vec::new() };
-    let tasks = Tasks::of(&Root::live(), Some(&mount)).unwrap().all().unwrap();
+    let tasks = Tasks::of(&Root::live(), facts.cpusets.mount()).unwrap().all().unwrap();
     tasks.into_iter().filter(|task| !task.mask.intersection(cpu).is_empty()).collect()
 }
 

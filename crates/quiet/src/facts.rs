@@ -1,7 +1,7 @@
 //! What the decisions need to know of the machine.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use changes::Thread;
 use machine::CpuSet;
@@ -64,6 +64,17 @@ pub enum Movable {
     No,
     /// Not known before somebody tries.
     Unknown,
+}
+
+impl Cpusets {
+    /// Returns where the hierarchy is mounted in which cpusets can be made.
+    #[must_use]
+    pub fn mount(&self) -> Option<&Path> {
+        match self {
+            Cpusets::V1 { mount, .. } | Cpusets::V2 { mount, .. } => Some(mount),
+            Cpusets::V2Harmful { .. } | Cpusets::None => None,
+        }
+    }
 }
 
 /// Where cpusets can be made.

@@ -273,8 +273,8 @@ impl Draft<'_> {
         if let Some(process) = facts.irqbalance {
             let what = What::Settings(vec![(Knob::Running(process), Claim::Exactly(Value::Text(STOPPED.to_owned())))]);
             let name = format!("irqbalance (process {})", process.tid);
-            self.push(Level::Irq, &name, what, RUNNING, STOPPED.to_owned());
-            self.steps.iter_mut().rev().take(1).for_each(|step| step.why = "interrupts that it moves back");
+            let (now, wanted, why) = (RUNNING.to_owned(), STOPPED.to_owned(), "interrupts that it moves back");
+            self.steps.push(Step { level: Level::Irq, name, what, now, wanted, why, price: "" });
         }
         for (at, interrupt) in facts.interrupts.iter().enumerate() {
             let ordinal = facts.interrupts[..at].iter().filter(|other| other.name == interrupt.name).count();

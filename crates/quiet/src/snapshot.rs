@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use changes::Thread;
 use machine::{CpuSet, Error, Root};
 
-use crate::facts::{Cpusets, Facts};
+use crate::facts::Facts;
 use crate::tasks::{TaskList, Tasks};
 
 /// The settings of the checklist, the cpusets, the affinities of interrupts, and the CPUs and cpuset of each thread.
@@ -24,11 +24,7 @@ impl Snapshot {
     /// If the CPUs or the threads cannot be read.
     pub fn take(root: &Root) -> Result<Snapshot, Error> {
         let facts = Facts::read(root)?;
-        let hierarchy = match &facts.cpusets {
-            Cpusets::V1 { mount, .. } | Cpusets::V2 { mount, .. } => Some(mount.as_path()),
-            Cpusets::V2Harmful { .. } | Cpusets::None => None,
-        };
-        let tasks = Tasks::of(root, hierarchy)?.all()?;
+        let tasks = Tasks::of(root, facts.cpusets.mount())?.all()?;
         let interrupt = |one: crate::Interrupt| (format!("{} ({})", one.number, one.name), one.affinity);
         Ok(Snapshot {
             interrupts: facts.interrupts.into_iter().map(interrupt).collect(),

@@ -101,11 +101,7 @@ impl QuietReport {
     /// Formats the report for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
-        let command = self.command.first().map_or("?", String::as_str);
-        let mut lines = style.wrapped(&format!("cox: {command} · {}", self.heading()), "", "    ");
-        lines.push(String::new());
-        lines.extend(self.lines().iter().flat_map(|line| style.wrapped(line, "  ", "    ")));
-        lines.into_iter().map(|line| line + "\n").collect()
+        style.alone(&self.command, &self.heading(), &self.lines())
     }
 
     /// Formats the report for a terminal, as a section of another report.

@@ -67,6 +67,15 @@ impl Style {
         self.wrapped(heading, "  ", "      ").into_iter().chain(below).collect()
     }
 
+    /// Returns a report that stands alone: a line that names the program, and the lines below it.
+    pub(crate) fn alone(&self, command: &[String], heading: &str, below: &[String]) -> String {
+        let command = command.first().map_or("?", String::as_str);
+        let mut lines = self.wrapped(&format!("cox: {command} · {heading}"), "", "    ");
+        lines.push(String::new());
+        lines.extend(below.iter().flat_map(|line| self.wrapped(line, "  ", "    ")));
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+
     /// Returns `text` in an ANSI style, if colours are wanted.
     fn painted(&self, text: &str, code: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }

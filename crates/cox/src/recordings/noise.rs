@@ -35,12 +35,15 @@ pub fn read(file: &Path) -> Result<Noise> {
     }
 }
 
-/// Makes a recording of the JSON of `cox noise`.
+fn of_json(bytes: &[u8]) -> Result<Noise> {
+    of_report(NoiseReport::of_json(bytes).map_err(anyhow::Error::msg)?)
+}
+
+/// Makes a recording of a report of `cox noise`.
 ///
 /// # Errors
-/// If it is none.
-pub fn of_json(bytes: &[u8]) -> Result<Noise> {
-    let report = NoiseReport::of_json(bytes).map_err(anyhow::Error::msg)?;
+/// If its loop finds no detours.
+pub fn of_report(report: NoiseReport) -> Result<Noise> {
     if report.measurement.measuring == "ftq" {
         bail!("fixed time quanta have no detours; record with --loop detour or fwq");
     }

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::cli::QuietMeasure;
 use crate::faces::print;
-use crate::recordings::noise::of_json;
+use crate::recordings::noise::of_report;
 
 /// Warm-up of the loop on the quiet CPUs.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -141,19 +141,17 @@ impl<'o> Field<'o> {
         if let Some(other) = other {
             finish(other?, level)?;
         }
-        let bytes = fs::read(&quiet).context("cox noise wrote no JSON")?;
-        let report = NoiseReport::of_json(&bytes).map_err(anyhow::Error::msg)?;
-        let of_beside = |bytes: Vec<u8>| NoiseReport::of_json(&bytes).map_err(anyhow::Error::msg);
-        let beside = self.beside().map(|_| of_beside(fs::read(&beside)?)).transpose()?;
+        let report = read(&quiet)?;
+        let beside = self.beside().map(|_| read(&beside)).transpose()?;
         Ok(Found {
             shares: shares(&report),
-            slowdown: self.slowdown(&bytes)?,
+            slowdown: self.slowdown(report)?,
             housekeeping: beside.map(|report| shares(&report)[0]),
         })
     }
 
-    fn slowdown(&self, bytes: &[u8]) -> Result<f64> {
-        let recording = of_json(bytes)?.recording;
+    fn slowdown(&self, report: NoiseReport) -> Result<f64> {
+        let recording = of_report(report)?.recording;
         let question = Question {
             ranks: vec![self.options.ranks],
             ranks_per_node: recording.cpus.len() as u32,
@@ -165,6 +163,11 @@ impl<'o> Field<'o> {
         let scale = answer.works[0].scales[0];
         Ok(scale.estimate.map_or(scale.at_least, |estimate| estimate.value))
     }
+}
+
+fn read(json: &Path) -> Result<NoiseReport> {
+    let bytes = fs::read(json).context("cox noise wrote no JSON")?;
+    NoiseReport::of_json(&bytes).map_err(anyhow::Error::msg)
 }
 
 /// Adds the words of `cox noise`.

@@ -98,7 +98,7 @@ fn apply(which: &QuietCpus) -> Result<u8> {
     Ok(0)
 }
 
-/// Calls `each` with the journals of all sessions that keep CPUs quiet.
+/// Returns the journals of all sessions that keep CPUs quiet.
 fn sessions(knob_io: &dyn KnobIo) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
     for journals in JournalFolder::all_of_user() {
