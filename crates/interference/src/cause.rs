@@ -78,6 +78,11 @@ impl Cause {
         };
         functions.into_iter().filter(|function| *function != 0)
     }
+
+    /// Returns whether the CPU entered the kernel because of this cause. Softirqs and switches follow such an entry, before the thread goes on.
+    pub(crate) fn enters_the_kernel(&self) -> bool {
+        !matches!(self, Cause::Softirq(_) | Cause::SoftTimer { .. } | Cause::Thread { .. } | Cause::Work { .. })
+    }
 }
 
 /// The thread that sent an interrupt to another CPU.

@@ -1,12 +1,12 @@
 //! What caused each detour of a measuring loop.
 //!
 //! A detour is a gap between two readings of the clock in a loop that does nothing else. It is *caused* if an event of the kernel lies in it. The
-//! events cover only a part of it: entering and leaving the kernel is outside the tracepoints. A detour without an event happened *outside this
-//! kernel* (hypervisor, firmware), provided that the events are complete; otherwise its cause is *unknown*.
+//! events cover only a part of it ([`crate::entries`]). A detour without an event happened *outside this kernel* (hypervisor, firmware), provided
+//! that the events are complete; otherwise its cause is *unknown*.
 
 use std::collections::BTreeMap;
 
-use crate::cause::CauseId;
+use crate::cause::{CauseId, Causes};
 use crate::interval::Interval;
 
 /// A detour.
@@ -18,17 +18,17 @@ pub struct Detour {
     pub length_ns: u64,
 }
 
-/// What a detour is charged to.
+/// What happened in a detour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The kernel did something during the detour.
     Caused {
         /// The cause with the most net time in the detour.
-        cause: CauseId,
-        /// Net time of all causes in the detour, ns. The rest is entering and leaving the kernel, and what the tracepoints do not cover.
-        inside_ns: u64,
-        /// The time that each cause is charged with, ns; together, the length of the detour. The cause with the most net time also bears the rest.
-        charged: Vec<(CauseId, u64)>,
+        largest: CauseId,
+        /// Net time of each cause in the detour, ns, by its number; together, at most the length of the detour.
+        net: Vec<(CauseId, u64)>,
+        /// How often the kernel was entered, at least 1.
+        entries: u32,
     },
     /// No event of the kernel lies in the detour.
     NoEvent,
@@ -37,9 +37,9 @@ pub enum Finding {
 /// Largest time, ns, by which the loop's clock and the events' clock may differ.
 pub const TOLERANCE_NS: u64 = 200;
 
-/// Finds the cause of each detour of a thread. `detours` are sorted and do not overlap; `intervals` are of the same thread, in any order.
+/// Finds what happened in each detour of a thread. `detours` are sorted and do not overlap; `intervals` are of the same thread, in any order.
 #[must_use]
-pub fn findings(detours: &[Detour], intervals: &[Interval]) -> Vec<Finding> {
+pub fn findings(detours: &[Detour], intervals: &[Interval], causes: &Causes) -> Vec<Finding> {
     let mut intervals: Vec<&Interval> = intervals.iter().collect();
     intervals.sort_by_key(|interval| interval.span.begin_ns);
     // The longest interval limits how far back an interval can begin that still lies in a detour.
@@ -53,34 +53,37 @@ pub fn findings(detours: &[Detour], intervals: &[Interval]) -> Vec<Finding> {
         }
         let near = intervals[first..].iter().take_while(|i| i.span.begin_ns <= end);
         let mut by_cause: BTreeMap<CauseId, u64> = BTreeMap::new();
+        let mut entries = 0;
         for interval in near.filter(|i| i.span.end_ns >= begin) {
             // An interval that is longer than the detour cannot lie in it as a whole.
             *by_cause.entry(interval.cause).or_default() += interval.span.inside_ns.min(detour.length_ns);
+            entries += u32::from(interval.span.outermost && causes.get(interval.cause).enters_the_kernel());
         }
-        charge(&by_cause, detour.length_ns)
+        caused(&by_cause, entries, detour.length_ns)
     };
     detours.iter().map(finding).collect()
 }
 
-/// Divides a detour among the causes that lie in it.
-fn charge(by_cause: &BTreeMap<CauseId, u64>, length_ns: u64) -> Finding {
+fn caused(by_cause: &BTreeMap<CauseId, u64>, entries: u32, length_ns: u64) -> Finding {
     let largest = by_cause.iter().max_by_key(|(cause, ns)| (**ns, std::cmp::Reverse(**cause)));
-    let Some((&cause, _)) = largest else { return Finding::NoEvent };
-    let sum_ns: u64 = by_cause.values().sum();
-    let inside_ns = sum_ns.min(length_ns);
+    let Some((&largest, _)) = largest else { return Finding::NoEvent };
     // Intervals that only touch the detour may be longer than it together.
-    let part = |ns: u64| {
-        if sum_ns > length_ns { (u128::from(ns) * u128::from(length_ns) / u128::from(sum_ns)) as u64 } else { ns }
-    };
-    let mut charged: Vec<(CauseId, u64)> = by_cause.iter().map(|(of, ns)| (*of, part(*ns))).collect();
-    let rest_ns = length_ns - charged.iter().map(|(_, ns)| ns).sum::<u64>();
-    charged.iter_mut().filter(|(of, _)| *of == cause).for_each(|(_, ns)| *ns += rest_ns);
-    Finding::Caused { cause, inside_ns, charged }
+    let sum_ns = by_cause.values().sum::<u64>().max(length_ns);
+    let part = |ns: u64| share(ns, length_ns, sum_ns);
+    let net = by_cause.iter().map(|(of, ns)| (*of, part(*ns))).collect();
+    // A thread that waits for the CPU has entered the kernel, too.
+    Finding::Caused { largest, net, entries: entries.max(1) }
+}
+
+/// Returns `ns × to ÷ from`, rounded down.
+pub(crate) fn share(ns: u64, to: u64, from: u64) -> u64 {
+    if to == from { ns } else { (u128::from(ns) * u128::from(to) / u128::from(from)) as u64 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Cause;
     use crate::interval::Span;
 
     fn interval(begin_ns: u64, end_ns: u64, inside_ns: u64, cause: u32) -> Interval {
@@ -92,31 +95,52 @@ mod tests {
         Detour { start_ns, length_ns }
     }
 
+    /// Two device interrupts and a softirq.
+    fn causes() -> Causes {
+        let mut causes = Causes::default();
+        for cause in [Cause::Irq(36), Cause::Irq(37), Cause::Softirq(1)] {
+            causes.number(cause);
+        }
+        causes
+    }
+
     #[test]
-    fn the_cause_with_the_most_time_bears_what_no_event_covers() {
-        let intervals = [interval(10_100, 10_400, 300, 0), interval(10_500, 11_500, 1_000, 1)];
-        let found = findings(&[detour(10_000, 2_000)], &intervals);
-        let charged = vec![(CauseId(0), 300), (CauseId(1), 1_700)];
-        assert_eq!(found, [Finding::Caused { cause: CauseId(1), inside_ns: 1_300, charged }]);
+    fn a_detour_has_the_net_times_of_its_causes() {
+        let intervals =
+            [interval(10_100, 10_400, 300, 0), interval(10_500, 11_500, 1_000, 1), interval(11_500, 11_600, 100, 2)];
+        let net = vec![(CauseId(0), 300), (CauseId(1), 1_000), (CauseId(2), 100)];
+        // The softirq follows an interrupt: the kernel was entered twice.
+        let expected = Finding::Caused { largest: CauseId(1), net, entries: 2 };
+        assert_eq!(findings(&[detour(10_000, 2_000)], &intervals, &causes()), [expected]);
+    }
+
+    #[test]
+    fn an_interrupt_within_another_is_not_an_entry() {
+        let mut within = interval(10_600, 10_700, 100, 0);
+        within.span.outermost = false;
+        let found = findings(&[detour(10_000, 2_000)], &[interval(10_500, 11_500, 900, 1), within], &causes());
+        assert!(matches!(found[..], [Finding::Caused { entries: 1, .. }]), "{found:?}");
+        let softirq = findings(&[detour(10_000, 2_000)], &[interval(10_500, 11_500, 900, 2)], &causes());
+        assert!(matches!(softirq[..], [Finding::Caused { entries: 1, .. }]), "{softirq:?}");
     }
 
     #[test]
     fn a_detour_without_an_event_has_no_cause() {
         let before = interval(1_000, 9_700, 8_700, 0);
         let behind = interval(12_300, 12_400, 100, 0);
-        assert_eq!(findings(&[detour(10_000, 2_000)], &[before, behind]), [Finding::NoEvent]);
+        assert_eq!(findings(&[detour(10_000, 2_000)], &[before, behind], &causes()), [Finding::NoEvent]);
         // The clocks may differ by the tolerance.
         let near = interval(1_000, 10_000 - TOLERANCE_NS, 10, 0);
-        assert_ne!(findings(&[detour(10_000, 2_000)], &[near]), [Finding::NoEvent]);
+        assert_ne!(findings(&[detour(10_000, 2_000)], &[near], &causes()), [Finding::NoEvent]);
     }
 
     #[test]
-    fn a_detour_is_never_charged_with_more_than_its_length() {
+    fn causes_never_have_more_than_the_length_of_the_detour() {
         // Two intervals that both reach beyond the detour.
         let intervals = [interval(9_000, 10_900, 1_900, 0), interval(10_950, 14_000, 3_000, 1)];
-        let found = findings(&[detour(10_000, 1_000)], &intervals);
-        let [Finding::Caused { inside_ns: 1_000, charged, .. }] = &found[..] else { panic!("{found:?}") };
-        assert_eq!(charged.iter().map(|(_, ns)| ns).sum::<u64>(), 1_000);
+        let found = findings(&[detour(10_000, 1_000)], &intervals, &causes());
+        let [Finding::Caused { net, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(net.iter().map(|(_, ns)| ns).sum::<u64>(), 1_000);
     }
 
     /// A long interval must be found although shorter ones begin later.
@@ -125,7 +149,10 @@ mod tests {
         let intervals =
             [interval(0, 100_000, 90_000, 0), interval(10_000, 10_100, 100, 1), interval(20_000, 20_100, 100, 1)];
         let detours: Vec<Detour> = (0..10).map(|n| detour(n * 10_000 + 5_000, 1_000)).collect();
-        let found = findings(&detours, &intervals);
-        assert!(found.iter().all(|finding| matches!(finding, Finding::Caused { cause: CauseId(0), .. })), "{found:?}");
+        let found = findings(&detours, &intervals, &causes());
+        assert!(
+            found.iter().all(|finding| matches!(finding, Finding::Caused { largest: CauseId(0), .. })),
+            "{found:?}"
+        );
     }
 }

@@ -11,7 +11,7 @@
 //! 5. [`audit`]: are the events complete? Compares them with the kernel's own counters. Only if they are complete, a detour without an event was
 //!    caused outside this kernel.
 //! 6. [`describe`]: causes in words, and what silences them.
-//! 7. [`parts`]: what a detour's time consists of. [`ticks`]: what ticks did beside the function of the tick.
+//! 7. [`entries`]: what entering and leaving the kernel takes. [`parts`]: what a detour's time consists of. [`ticks`]: what ticks did beside the function of the tick.
 //! 8. [`buckets`]: histograms of quanta. [`spectrum`]: which disturbances are periodic.
 //!
 //! The time of a cause is *net*: without what interrupted it in turn. A timer's interrupt that ran for 10 µs, of which the network's interrupt took
@@ -25,6 +25,7 @@ pub mod cause;
 mod contexts;
 pub mod describe;
 pub mod detours;
+pub mod entries;
 mod faults;
 pub mod interval;
 pub mod intervals;

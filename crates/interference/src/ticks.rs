@@ -10,9 +10,9 @@ use crate::parts::Parts;
 
 /// Name of the tick's own function.
 pub const TICK: &str = "tick function";
-/// Name of what no event covers in a detour.
+/// Name of entering and leaving the kernel in a detour.
 pub const OF_DETOURS: &str = "entry and exit";
-/// Name of what no event covers in a quantum or step, whose work varies by itself.
+/// The same in a quantum or step, whose work varies by itself.
 pub const OF_QUANTA: &str = "entry and exit, variation of the work";
 /// Classes, in the order in which a group names them: what the tick itself runs, then what happened in the meantime.
 const ORDER: [&str; 8] = ["tick", "softirq", "timer", "kworker", "device", "ipi", "page fault", "thread"];
@@ -24,7 +24,7 @@ pub const GROUPS: usize = 16;
 pub struct Part {
     /// What took the time.
     pub what: String,
-    /// Its class ([`describe::class`]); `entry` is entering and leaving the kernel, and what no event covers.
+    /// Its class ([`describe::class`]); `entry` is entering and leaving the kernel.
     pub class: &'static str,
     /// Its time, ns.
     pub sum_ns: u64,
@@ -35,18 +35,18 @@ pub struct Part {
 pub struct Group {
     /// What they did: `tick alone`, `tick + softirq SCHED`.
     pub what: String,
-    /// Lengths of their detours, ns, ascending.
+    /// Lengths of their detours, ns, ascending, without what something outside the events took meanwhile.
     pub lengths_ns: Vec<u64>,
     /// Time by part, over all of them: the tick's function first, then in the order of the title, entry and exit last. Together, the sum of the lengths.
     pub parts: Vec<Part>,
 }
 
-/// Groups the detours that contain a tick; the most frequent groups come first. `detours` are the parts of each detour; `rest` names what
-/// no event covers.
+/// Groups the detours that contain a tick; the most frequent groups come first. `detours` are the parts of each detour; `entry` names
+/// entering and leaving the kernel.
 #[must_use]
 pub fn groups<'p>(
     detours: impl IntoIterator<Item = &'p Parts>,
-    rest: &str,
+    entry: &str,
     causes: &Causes,
     names: &dyn Names,
 ) -> Vec<Group> {
@@ -60,11 +60,11 @@ pub fn groups<'p>(
             continue;
         }
         let group = groups.entry(contained).or_default();
-        group.lengths_ns.push(parts.rest_ns + parts.net.iter().map(|(_, ns)| ns).sum::<u64>());
+        group.lengths_ns.push(parts.entry_ns + parts.net.iter().map(|(_, ns)| ns).sum::<u64>());
         for (cause, ns) in &parts.net {
             *group.parts.entry(kind_of(*cause)).or_default() += ns;
         }
-        group.rest_ns += parts.rest_ns;
+        group.entry_ns += parts.entry_ns;
     }
     let mut groups: Vec<(String, Gathered)> = groups.into_iter().map(|(kinds, group)| (title(&kinds), group)).collect();
     let rank = |group: &Gathered| std::cmp::Reverse((group.lengths_ns.len(), group.sum_ns()));
@@ -75,7 +75,7 @@ pub fn groups<'p>(
         rare.iter().for_each(|(_, group)| all.add(group));
         groups.push((format!("tick + {} other combinations", rare.len()), all));
     }
-    groups.into_iter().map(|(what, group)| group.finish(what, rest)).collect()
+    groups.into_iter().map(|(what, group)| group.finish(what, entry)).collect()
 }
 
 /// What took time beside a tick, ordered as a group names it.
@@ -100,7 +100,7 @@ impl<'n> Kind<'n> {
 struct Gathered<'n> {
     lengths_ns: Vec<u64>,
     parts: BTreeMap<Kind<'n>, u64>,
-    rest_ns: u64,
+    entry_ns: u64,
 }
 
 impl<'n> Gathered<'n> {
@@ -111,14 +111,14 @@ impl<'n> Gathered<'n> {
     fn add(&mut self, other: &Gathered<'n>) {
         self.lengths_ns.extend(&other.lengths_ns);
         other.parts.iter().for_each(|(kind, ns)| *self.parts.entry(*kind).or_default() += ns);
-        self.rest_ns += other.rest_ns;
+        self.entry_ns += other.entry_ns;
     }
 
-    fn finish(mut self, what: String, rest: &str) -> Group {
+    fn finish(mut self, what: String, entry: &str) -> Group {
         self.lengths_ns.sort_unstable();
         let part = |(kind, sum_ns): (Kind, u64)| Part { what: kind.what.to_owned(), class: kind.class, sum_ns };
         let mut parts: Vec<Part> = self.parts.into_iter().map(part).collect();
-        parts.push(part((Kind::new(rest, "entry"), self.rest_ns)));
+        parts.push(part((Kind::new(entry, "entry"), self.entry_ns)));
         Group { what, lengths_ns: self.lengths_ns, parts }
     }
 }
@@ -161,9 +161,9 @@ mod tests {
         }
     }
 
-    /// Parts of a detour; the first cause is the largest.
-    fn parts(net: &[(CauseId, u64)], rest_ns: u64) -> Parts {
-        Parts { net: net.to_vec(), rest_ns, largest: net[0].0 }
+    /// Parts of a detour during which the hypervisor took the CPU; the first cause is the largest.
+    fn parts(net: &[(CauseId, u64)], entry_ns: u64) -> Parts {
+        Parts { net: net.to_vec(), entry_ns, beyond_ns: 5_000_000, largest: net[0].0 }
     }
 
     #[test]

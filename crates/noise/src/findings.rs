@@ -95,7 +95,7 @@ pub fn join(collected: Collected<'_>) -> Found {
             cpu: *cpu,
             tid: *tid,
             window_ns,
-            findings: if causes { findings(&detours, &own) } else { Vec::new() },
+            findings: if causes { findings(&detours, &own, interference.causes()) } else { Vec::new() },
             detours,
             series,
             audit: {

@@ -152,7 +152,7 @@ pub struct Cpu {
     pub truncated: bool,
     /// Time that was stolen with a known cause; null without events, and for `ftq`. What detours are charged with, and the times of ticks, concern `listed_ns`.
     pub caused_ns: Option<u64>,
-    /// Time that was stolen without an event; null like `caused_ns`. Of detours, that is outside this kernel. Quanta and steps may also have been slower
+    /// Time that was stolen without an event, and by something else during an event's detour; null like `caused_ns`. Of detours, that is outside this kernel. Quanta and steps may also have been slower
     /// without an interruption.
     pub outside_ns: Option<u64>,
     /// Time that was stolen by unknown causes; null like `caused_ns`.
@@ -212,9 +212,9 @@ pub struct Taken {
     pub inside_ns: u64,
     /// Time of the detours that it is charged with, which includes entering and leaving the kernel.
     pub stolen_ns: u64,
-    /// Median of the net times; of `outside` and `unknown`, of the detours.
+    /// Median of the net times; of `outside` and `unknown`, of what detours are charged with.
     pub median_ns: u64,
-    /// Longest net time; of `outside` and `unknown`, longest detour.
+    /// Longest net time; of `outside` and `unknown`, most that a detour is charged with.
     pub longest_ns: u64,
 }
 

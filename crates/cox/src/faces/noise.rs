@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use interference::audit::Compared;
 use interference::describe::{self, Names};
 use interference::detours::Detour;
+use interference::entries::Entries;
 use interference::parts::Parts;
 use interference::ticks::{OF_DETOURS, OF_QUANTA, groups};
 use interference::{Cause, CauseId};
@@ -229,15 +230,19 @@ impl Cpu<'_> {
 
     /// What each detour consists of; `None` without an event. Of quanta, only the excess is divided.
     fn parts(&self, excess: &dyn Fn(&Detour) -> u64) -> Vec<Option<Parts>> {
-        let parts =
-            |(at, detour): (usize, &Detour)| Parts::of(self.cpu.findings.get(at)?, detour.length_ns, excess(detour));
-        self.cpu.detours.iter().enumerate().map(parts).collect()
+        let (cpu, causes) = (self.cpu, &self.measured.found.causes);
+        let entries = Entries::of(cpu.findings.iter().zip(cpu.detours.iter().map(excess)), causes);
+        let parts = |(at, detour): (usize, &Detour)| Parts::of(cpu.findings.get(at)?, excess(detour), &entries, causes);
+        cpu.detours.iter().enumerate().map(parts).collect()
     }
 
-    /// For each detour, the causes that it is charged to, and with how much.
+    /// For each detour, the causes that it is charged to, and with how much. What no event covers is charged to `no_event`.
     fn charges(&self, parts: &[Option<Parts>], no_event: u32, excess: &dyn Fn(&Detour) -> u64) -> Vec<Vec<(u32, u64)>> {
         let charge = |(parts, detour): (&Option<Parts>, &Detour)| match parts {
-            Some(parts) => parts.charged().into_iter().map(|(CauseId(at), ns)| (at, ns)).collect(),
+            Some(parts) => {
+                let beyond = (parts.beyond_ns > 0).then_some((no_event, parts.beyond_ns));
+                parts.charged().into_iter().map(|(CauseId(at), ns)| (at, ns)).chain(beyond).collect()
+            }
             None => vec![(no_event, excess(detour))],
         };
         parts.iter().zip(&self.cpu.detours).map(charge).collect()

@@ -25,17 +25,17 @@ pub struct TickGroup {
     pub median_ns: u64,
     /// Longest.
     pub max_ns: u64,
-    /// The sum by what took the time: the function of the tick first, what no event covers last.
+    /// The sum by what took the time: the function of the tick first, entering and leaving the kernel last.
     pub parts: Vec<TickPart>,
 }
 
 /// A part of the time of ticks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TickPart {
-    /// What took the time: `tick function`, a softirq, a function of a timer, a work item, `other threads`; `entry and exit` for
-    /// what no event covers, to which the variation of the work of quanta and steps adds.
+    /// What took the time: `tick function`, a softirq, a function of a timer, a work item, `other threads`; `entry and exit` for entering and
+    /// leaving the kernel, to which the variation of the work of quanta and steps adds.
     pub what: String,
-    /// Its class, as of causes; `entry` is what no event covers.
+    /// Its class, as of causes; `entry` is entering and leaving the kernel.
     pub class: String,
     /// Time over all detours of the group.
     pub sum_ns: u64,
