@@ -17,7 +17,7 @@ use arch::measuring::{Gap, Watched, ticks, until_gap};
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use watch::noise::{Faults, Interruptions, NoiseEvents, Settings};
 
-use self::windows::{Scale, Window, figures};
+use self::windows::{LENGTHS, Scale, Window, figures};
 use super::field::Field;
 use super::findings::Findings;
 use crate::overhead::cpus::Elsewhere;
@@ -60,23 +60,32 @@ pub fn observer(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let gaps = watcher.finish()?;
     let measured: Vec<_> = windows.iter().map(|window| figures(&gaps, *window, scale)).collect();
     let mut found = Findings::default();
-    let added = |figure: fn(&windows::Figures) -> f64| {
+    let added = |figure: &dyn Fn(&windows::Figures) -> f64| {
         let turns = measured.windows(3).step_by(2);
         let turns = turns.map(|at| Bracket { before: figure(&at[0]), treated: figure(&at[1]), after: figure(&at[2]) });
         median_estimate(&turns.map(|turn| turn.added()).collect::<Vec<f64>>())
     };
-    let stolen = added(|figures| figures.stolen);
-    found.judge(at_most(&stolen, LIMIT), format!("all stolen time: {}", of_cpu(&stolen)));
-    let by_ticks = added(|figures| figures.by_ticks);
-    found.judge(at_most(&by_ticks, LIMIT), format!("the kernel's ticks: {}", of_cpu(&by_ticks)));
+    let stolen = added(&|figures| figures.stolen);
+    found.judge(
+        at_most(&stolen, LIMIT),
+        format!("all stolen time: {}, limit {} %", share_of_cpu(&stolen), LIMIT * 100.0),
+    );
+    let by_ticks = added(&|figures| figures.by_ticks);
+    found.judge(
+        at_most(&by_ticks, LIMIT),
+        format!("the kernel's ticks: {}, limit {} %", share_of_cpu(&by_ticks), LIMIT * 100.0),
+    );
+    for (at, name) in LENGTHS.iter().enumerate() {
+        found.line(format!("gaps {name}: {}", share_of_cpu(&added(&|figures| figures.by_length[at]))));
+    }
     Ok(found)
 }
 
-fn of_cpu(added: &Estimate) -> String {
+fn share_of_cpu(added: &Estimate) -> String {
     let spread = added
         .interval
         .map_or_else(String::new, |(low, high)| format!(" ({:+.4} to {:+.4})", low * 100.0, high * 100.0));
-    format!("{:+.4} %{spread} of the CPU with events, limit {} %", added.median * 100.0, LIMIT * 100.0)
+    format!("{:+.4} %{spread} of the CPU with events", added.median * 100.0)
 }
 
 /// Waits for what the last change has caused, and then for the length of a window.
