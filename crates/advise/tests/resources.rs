@@ -41,6 +41,13 @@ fn a_kernel_thread_that_takes_cpus_is_not_asked_to_stop() {
     stage.account.preemptors[0].comm = "kworker/u8:1".into();
     let verdict = expect(&stage, Kind::CpuHog);
     assert!(verdict.sentences[0].next[0].action.starts_with("find what"), "{}", text(&verdict));
+    // Quiet CPUs are those of the program, or all but one.
+    stage.facts.verbs.insert("quiet".to_owned());
+    for (online, expected) in [(2, "cox quiet plan --ncpus 1"), (4, "cox quiet plan --cpus 0-1")] {
+        stage.facts.online_cpus = (0..online).collect();
+        let verdict = expect(&stage, Kind::CpuHog);
+        assert_eq!(verdict.sentences[0].next[0].action, expected, "{}", text(&verdict));
+    }
 }
 
 /// Others keep one CPU of two busy; both our threads share the other one.

@@ -11,7 +11,7 @@ use machine::topology::Topology;
 use machine::{CpuSet, Error, Root};
 
 /// Commands and options of this version that advice may recommend.
-const VERBS: [&str; 4] = ["run", "doctor", "advise", "pack"];
+const VERBS: [&str; 5] = ["run", "doctor", "advise", "pack", "quiet"];
 
 /// Run context as read at the start of a session. [`RunContext::facts`] reads the throttling again at the end, and returns the difference.
 pub struct RunContext {

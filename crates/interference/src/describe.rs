@@ -178,17 +178,19 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
     Some(match cause {
         Cause::Timer { function: at } if is_tick(&function(*at)) => nohz_full(),
         Cause::Timer { function: at } if function(*at) == "hrtimer_wakeup" => {
-            "keep threads that sleep with a timer off this CPU (cgroup, taskset)".to_owned()
+            quiet("cgroup", "keep threads that sleep with a timer off this CPU")
         }
-        Cause::Timer { function: at } if function(*at) == "watchdog_timer_fn" => "kernel.watchdog_cpumask".to_owned(),
+        Cause::Timer { function: at } if function(*at) == "watchdog_timer_fn" => {
+            quiet("full", "kernel.watchdog_cpumask")
+        }
         Cause::Timer { function: at } if function(*at).starts_with("perf_") => {
             "end the profiler that samples this CPU".to_owned()
         }
-        Cause::Irq(number) => format!("/proc/irq/{number}/smp_affinity_list"),
+        Cause::Irq(number) => quiet("irq", &format!("/proc/irq/{number}/smp_affinity_list")),
         Cause::Softirq(0 | 6) => return None,
         Cause::Softirq(2 | 3) => "move the network device's interrupt and its rps_cpus".to_owned(),
         Cause::Softirq(4) => "move the disk's interrupt; submit I/O from another CPU".to_owned(),
-        Cause::Softirq(7) => "an isolated cpuset without load balancing".to_owned(),
+        Cause::Softirq(7) => quiet("no-balance", "a cpuset without load balancing"),
         Cause::Softirq(9) => "rcu_nocbs=CPUS at boot".to_owned(),
         Cause::Softirq(1) | Cause::SoftTimer { .. } => format!("{}; kernel.timer_migration", nohz_full()),
         Cause::Call { function: at, .. } => match call(&function(*at)).as_str() {
@@ -197,7 +199,7 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
             "kernel code was patched" => "attach no tracers during the run".to_owned(),
             _ => return None,
         },
-        Cause::Reschedule { .. } => "wake no threads on this CPU: cgroup or taskset for the others".to_owned(),
+        Cause::Reschedule { .. } => quiet("cgroup", "wake no threads on this CPU"),
         Cause::Fault { .. } => "touch and lock the memory beforehand (mlockall, MAP_POPULATE)".to_owned(),
         Cause::Thread { tid, comm } => match Who::of(*tid) {
             Who::Idle | Who::NotSeen => return None,
@@ -205,11 +207,19 @@ pub fn knob(cause: &Cause, names: &dyn Names) -> Option<String> {
             Who::Inside(_) | Who::Outside(_) => thread_knob(comm)?,
         },
         Cause::Work { function: at } => match function(*at).as_str() {
-            "vmstat_update" => "vm.stat_interval".to_owned(),
-            _ => "/sys/devices/virtual/workqueue/cpumask (unbound workqueues only)".to_owned(),
+            "vmstat_update" => quiet("full", "vm.stat_interval"),
+            _ => quiet("work", UNBOUND),
         },
         _ => return None,
     })
+}
+
+/// The knob of work items and kworkers.
+const UNBOUND: &str = "/sys/devices/virtual/workqueue/cpumask, for unbound workqueues";
+
+/// Returns the level of `cox quiet` that silences a cause, and what that level does about it.
+fn quiet(level: &str, what: &str) -> String {
+    format!("cox quiet --level {level} ({what})")
 }
 
 fn thread_knob(comm: &str) -> Option<String> {
@@ -218,9 +228,9 @@ fn thread_knob(comm: &str) -> Option<String> {
         return None;
     }
     Some(if comm.starts_with("kworker/") {
-        "/sys/devices/virtual/workqueue/cpumask (unbound workqueues only)".to_owned()
+        quiet("work", UNBOUND)
     } else {
-        "keep this thread off the CPU (cgroup, taskset)".to_owned()
+        quiet("cgroup", "keep this thread off the CPU")
     })
 }
 
@@ -287,7 +297,7 @@ mod tests {
 
     #[test]
     fn only_known_threads_can_be_kept_off_the_cpu() {
-        let off = Some("keep this thread off the CPU (cgroup, taskset)");
+        let off = Some("cox quiet --level cgroup (keep this thread off the CPU)");
         for (tid, expected) in [(991, off), (OUTSIDE | 991, off), (0, None), (OUTSIDE, None), (u32::MAX, None)] {
             assert_eq!(knob(&thread(tid, "java"), &KERNEL).as_deref(), expected, "{tid:#x}");
         }

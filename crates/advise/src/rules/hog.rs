@@ -100,10 +100,8 @@ fn remedy(evidence: &Evidence, preemptors: &[&Preemptor]) -> String {
     if is_kernel(comm) {
         return if evidence.facts.is_denied(Facts::OTHERS) {
             format!("run it on CPUs where {comm} does not run")
-        } else if evidence.facts.has_verb("quiet") {
-            "cox quiet plan".to_owned()
         } else {
-            format!("find what makes the kernel run {comm} on these CPUs")
+            quiet_plan(evidence).unwrap_or_else(|| format!("find what makes the kernel run {comm} on these CPUs"))
         };
     }
     let (who, them) = names(preemptors, is_kernel);
@@ -118,6 +116,21 @@ fn remedy(evidence: &Evidence, preemptors: &[&Preemptor]) -> String {
         [] => format!("stop {who}, or keep {them} off this program's CPUs"),
         cpus => format!("stop {who}, or keep {them} off CPU {}", cpu_list(cpus)),
     }
+}
+
+/// Returns the command that shows how the program's CPUs become quiet; `None` if no CPU would be left for the rest of the machine. If the program may
+/// use all CPUs, cox chooses all but one.
+fn quiet_plan(evidence: &Evidence) -> Option<String> {
+    let (own, online) = (evidence.facts.program_cpus(), evidence.facts.online_cpus.len());
+    if !evidence.facts.has_verb("quiet") || online < 2 {
+        return None;
+    }
+    let is_part = !own.is_empty() && own.len() < online;
+    Some(if is_part {
+        format!("cox quiet plan --cpus {}", cpu_list(own))
+    } else {
+        format!("cox quiet plan --ncpus {}", online - 1)
+    })
 }
 
 /// Name for all threads of other users: an observer without privileges sees them only under a common name.
