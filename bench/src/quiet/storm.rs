@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use machine::Root;
-use quiet::{Facts, Snapshot, choose};
+use machine::state::{MachineState, is_of_worker, numbers_of};
+use quiet::{Facts, choose};
 
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
@@ -21,17 +22,18 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
         found.judge(Outcome::NotMeasured, "stress-ng is not installed");
         return Ok(found);
     }
-    let root = Root::live();
-    let facts = Facts::read(&root).context("cannot examine this machine")?;
+    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
     let cpu = choose(&facts, 1)?.cpus.to_string();
     let load = field.beside("stress-ng", &LOAD)?;
     let warnings = || field.done(Command::new("dmesg").args(["--level", "emerg,alert,crit,err,warn"]));
-    let (before, said) = (Snapshot::take(&root)?, warnings()?);
+    let (before, said) = (MachineState::read(), warnings()?);
     for _ in 0..sessions {
         field.done(Command::new(&field.cox).args(["quiet", "--quiet", "--cpus", &cpu, "--", "true"]))?;
     }
-    let after = Snapshot::take(&root)?;
-    let (wrong, new) = (before.differences(&after), before.narrowed(&after, &facts.topology.online));
+    let after = MachineState::read();
+    let mut wrong = before.differences(&after);
+    wrong.retain(|line| !is_of_worker(line));
+    let new = narrowed(&before, &after, &facts.topology.online.to_string());
     drop(load);
     let new_warnings: Vec<String> = warnings()?.lines().skip(said.lines().count()).map(str::to_owned).collect();
     wrong.iter().chain(&new).chain(&new_warnings).take(20).for_each(|line| found.line(line.clone()));
@@ -39,4 +41,13 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
     found.require(new.is_empty(), format!("{} new threads have fewer CPUs than the machine", new.len()));
     found.require(new_warnings.is_empty(), format!("{} new warnings of the kernel", new_warnings.len()));
     Ok(found)
+}
+
+/// Returns the threads that began after `before`, can be moved, and have not all of the `online` CPUs, one line each: what they inherited was not
+/// restored, or their creator had it already.
+fn narrowed(before: &MachineState, after: &MachineState, online: &str) -> Vec<String> {
+    let online = numbers_of(online);
+    let new = after.threads.iter().filter(|(id, thread)| !before.threads.contains_key(id) && !thread.is_bound);
+    let narrow = new.filter(|(_, thread)| !online.is_subset(&numbers_of(&thread.cpus)));
+    narrow.map(|((tid, _), thread)| format!("new thread {tid} ({}): CPUs {}", thread.name, thread.cpus)).collect()
 }

@@ -79,7 +79,7 @@ pub trait KnobIo {
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error>;
 
     /// Returns the task that a thread comes from: the first thread of its process, or, for a first thread, the parent
-    /// process. `None` if there is none, or the thread has ended.
+    /// process. `None` if there is none, if the thread has ended, and for threads of the kernel, which inherit no mask.
     fn creator_of(&self, tid: u32) -> Option<u32>;
 
     /// Returns the hierarchy that a cgroup belongs to, by its mount point. The cgroup need not exist.

@@ -57,7 +57,8 @@
 //! process is *adopted* before its threads are changed ([`Session::adopt`]): the originals of its leader (its first
 //! thread) and the claims are journaled. A new thread that is taken later gets its creator's original
 //! ([`ChangeRequest::heir_of`]). At the end of the undo, a sweep through the process finds the threads that were never
-//! taken, and restores them.
+//! taken, and restores them. Of threads that lack CPUs ([`Claim::Without`]), children are found by listing the root cgroup
+//! (`heirs`).
 
 #![deny(unsafe_code)]
 
@@ -69,6 +70,7 @@ mod files;
 pub mod format;
 pub mod guardian;
 mod handle;
+mod heirs;
 mod housekeeping;
 pub mod journal;
 pub mod journals;

@@ -11,6 +11,7 @@ use crate::claim::Claim;
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
+use crate::heirs::{Held, restore_heirs};
 use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
@@ -57,7 +58,7 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 /// the knob is restored then still lacks the CPUs of the `others` that have such a claim. A knob with its original value
 /// stays: the kernel has not let the sessions change it (an interrupt), or somebody has restored it. Returns other changes as
 /// they are.
-fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
+pub(crate) fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original) else {
         return change.clone();
     };
@@ -72,25 +73,26 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     Change { original: Value::Cpus(original), claim: Claim::Exactly(Value::Cpus(now)), ..change.clone() }
 }
 
-/// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`). A knob that one of
+/// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`, and masks of `changes`). A knob that one of
 /// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
 /// dead session whose changes are not restored yet.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let of_others = || others.iter().flat_map(Entry::changes);
-    let mut held: BTreeMap<&Knob, Vec<&Claim>> = BTreeMap::new();
+    let mut held: Held<'_> = BTreeMap::new();
     of_others().for_each(|change| held.entry(&change.knob).or_default().push(&change.claim));
     let is_held = |change: &Change| {
         held.get(&change.knob).is_some_and(|claims| claims.iter().any(|claim| change.claim.is_left_to(claim)))
     };
-    let changes: Vec<Change> = changes
+    let plain: Vec<Change> = changes
         .iter()
         .map(|change| plainly(knob_io, change, held.get(&change.knob).map_or(&[], Vec::as_slice)))
         .collect();
-    let mut undone = undo(knob_io, &changes, &is_held);
+    let mut undone = undo(knob_io, &plain, &is_held);
     let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
-    known.extend(changes.iter().map(|change| change.knob.clone()));
+    known.extend(plain.into_iter().map(|change| change.knob));
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
     sweep(knob_io, &births, &known, &mut undone);
+    restore_heirs(knob_io, changes, &held, &mut undone);
     undone
 }

@@ -10,6 +10,7 @@ use changes::{
     ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, LiveKnobIo, Scheduling, Session, Thread, Value,
 };
 use machine::Root;
+use machine::process::Task;
 use tempfile::TempDir;
 
 /// A thread that sleeps while `work` has its id.
@@ -173,4 +174,18 @@ fn a_handle_moves_a_thread_until_it_ends() {
     });
     assert!(matches!(answer, Some(Error::Gone(_))), "{answer:?}");
     assert!(matches!(knob_io.writer(&Knob::File("/proc/version".into())), Err(Error::Knob { .. })));
+}
+
+#[test]
+fn a_thread_comes_from_its_process_a_process_from_its_parent_and_the_kernels_from_nobody() {
+    let knob_io = LiveKnobIo::new(Root::live());
+    let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
+    assert_eq!(beside(|thread| knob_io.creator_of(thread.tid)), Some(own));
+    assert_eq!(knob_io.creator_of(own), Some(parent));
+    let processes = Root::live().list_numbers("/proc").unwrap().into_iter();
+    let is_of_kernel = |tid: &u32| Task::process(&Root::live(), *tid).stat().is_ok_and(|stat| stat.is_of_kernel());
+    // A container shows none.
+    for tid in processes.filter(is_of_kernel) {
+        assert_eq!(knob_io.creator_of(tid), None, "{tid}");
+    }
 }

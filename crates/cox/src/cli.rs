@@ -20,6 +20,7 @@ mod forecast;
 mod noise;
 mod quiet;
 mod report;
+mod report_files;
 mod simulate;
 mod times;
 mod traces;
@@ -40,6 +41,7 @@ pub use forecast::Forecast;
 pub use noise::{LoopChoice, Noise, NoiseVerb, WorkChoice};
 pub use quiet::{Quiet, QuietCpus, QuietMeasure, QuietPlan, QuietVerb};
 pub use report::{Report, Rule};
+use report_files::ReportFiles;
 pub use simulate::{Simulate, Waiting};
 use times::{duration, period};
 pub use traces::{Room, Traces};
@@ -150,7 +152,7 @@ pub enum SchemaOf {
         "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  \
 cox run --pack-cpus 0-1 -- ./app input\n  cox run --repeat 15 --json before.%n.json -- ./app input\n\n",
         exits_of_a_program!(),
-        "\n  1      the program ended with 0, but cox could not restore a CPU mask (--pack-cpus)"
+        "\n  1      the program ended with 0, but cox could not restore a change (--pack-cpus, --quiet-cpus)"
     )
 )]
 pub struct Run {
@@ -295,15 +297,9 @@ pub struct Pack {
     /// Write each move of a thread and its reason to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub log_moves: Option<PathBuf>,
-    /// Write the report as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report to FILE instead of stderr (placeholders as for --json)
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Print no report
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "pid")]
     pub program: Vec<OsString>,

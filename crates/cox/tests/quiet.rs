@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use machine::{CpuSet, Root};
-use quiet::{Cpusets, Facts, Snapshot, Task, TaskList, Tasks, choose};
+use quiet::{Cpusets, Facts, Task, TaskList, Tasks, choose};
 use report::quiet::QuietReport;
 use serde_json::Value;
-use testkit::run::wait_for;
+use testkit::machine_state::{MachineState, not_restored};
 use testkit::skip::is_root;
 
 fn plan(words: &[&str]) -> Output {
@@ -77,9 +78,9 @@ fn a_plan_changes_nothing_and_needs_no_privilege() {
 
 /// What cox said, with nothing changed on the machine afterwards.
 fn quiet(words: &[&str]) -> Output {
-    let before = Snapshot::take(&Root::live()).unwrap();
+    let before = MachineState::read();
     let ran = Command::new(env!("CARGO_BIN_EXE_cox")).arg("quiet").args(words).output().unwrap();
-    assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0], "{words:?}");
+    assert_eq!(not_restored(&before), [] as [String; 0], "{words:?}");
     ran
 }
 
@@ -104,7 +105,7 @@ fn a_program_has_the_quiet_cpu_alone_and_everything_comes_back() {
     let Some(cpu) = quiet_cpu("a_program_has_the_quiet_cpu_alone_and_everything_comes_back") else { return };
     let cpus: CpuSet = cpu.parse().unwrap();
     for level in ["pin", "cgroup", "no-balance", "irq", "work", "full"] {
-        let before = Snapshot::take(&Root::live()).unwrap();
+        let before = MachineState::read();
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
         command.args(["quiet", "--cpus", &cpu, "--level", level, "--", "sh", "-c", "echo $$; read line; exit 7"]);
         let mut cox = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -124,7 +125,7 @@ fn a_program_has_the_quiet_cpu_alone_and_everything_comes_back() {
         let said = String::from_utf8(ran.stderr).unwrap();
         assert!(ran.status.code() == Some(7) && said.contains(&format!("CPU {cpu} quiet for")), "{level}: {said}");
         assert!(level == "pin" || said.contains("everything is as it was"), "{level}: {said}");
-        assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0], "{level}");
+        assert_eq!(not_restored(&before), [] as [String; 0], "{level}");
     }
 }
 
@@ -146,7 +147,7 @@ fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
         let ran = Command::new(env!("CARGO_BIN_EXE_cox")).arg("quiet").args(words).output().unwrap();
         (ran.status.code(), String::from_utf8(ran.stdout).unwrap() + &String::from_utf8(ran.stderr).unwrap())
     };
-    let before = Snapshot::take(&Root::live()).unwrap();
+    let before = MachineState::read();
     let (code, said) = cox(&["apply", "--cpus", &cpu]);
     assert!(code == Some(0) && said.contains("cox quiet undo"), "{said}");
     let (code, said) = cox(&["status"]);
@@ -160,9 +161,9 @@ fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
     let (_, said) = cox(&["undo"]);
     assert!(said.contains("which was not set by cox"), "somebody else's value stays: {said}");
     assert_eq!(std::fs::read_to_string(interval).unwrap(), old);
-    let original = before.file(interval.as_ref()).unwrap();
+    let original = &before.settings[Path::new(interval)];
     std::fs::write(interval, original).unwrap();
-    assert_eq!(before.differences(&Snapshot::take(&Root::live()).unwrap()), [] as [String; 0]);
+    assert_eq!(not_restored(&before), [] as [String; 0]);
     assert_eq!(cox(&["status"]), (Some(0), "No CPU is quiet.\n".to_owned()));
 }
 
@@ -170,15 +171,37 @@ fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
 #[test]
 fn killed_at_any_time_everything_comes_back() {
     let Some(cpu) = quiet_cpu("killed_at_any_time_everything_comes_back") else { return };
-    let before = Snapshot::take(&Root::live()).unwrap();
+    let before = MachineState::read();
     for ms in [5, 10, 15, 20, 30, 40, 60, 100, 300] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
         let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "0.4"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(ms));
         cox.kill().unwrap();
         cox.wait().unwrap();
-        let is_back = || before.differences(&Snapshot::take(&Root::live()).unwrap()).is_empty();
-        wait_for("everything to come back", || is_back().then_some(()));
+        assert_eq!(not_restored(&before), [] as [String; 0], "{ms} ms");
+    }
+}
+
+/// The program leaves a cgroup below that of its session, which the kernel does not remove then.
+#[test]
+fn what_cannot_be_restored_is_said_and_is_no_success() {
+    let Some(cpu) = quiet_cpu("what_cannot_be_restored_is_said_and_is_no_success") else { return };
+    let facts = Facts::read(&Root::live()).unwrap();
+    let own = facts.cpusets.mount().unwrap().join(format!("cox-quiet-{cpu}"));
+    let inner = own.join("inner");
+    for verb in [["quiet", "--cpus"], ["run", "--quiet-cpus"]] {
+        for (exit, code) in [("0", 1), ("7", 7)] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
+            command.args([verb[0], "-q", verb[1], &cpu, "--", "sh", "-c", "mkdir $0; exit $1"]).arg(&inner).arg(exit);
+            let ran = command.output().unwrap();
+            // First, so that nothing stays if the test fails.
+            let removed = [&inner, &own].map(|folder| std::fs::remove_dir(folder).is_ok());
+            let said = String::from_utf8(ran.stderr).unwrap();
+            assert_eq!((ran.status.code(), removed), (Some(code), [true, true]), "{verb:?}: {said}");
+            let parts = ["not everything was put back", "was not restored", "to restore it: rmdir"];
+            assert!(parts.iter().all(|part| said.contains(part)), "{verb:?}: {said}");
+            assert_eq!(said.lines().count(), 1, "{verb:?}: {said}");
+        }
     }
 }
 

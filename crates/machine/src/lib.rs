@@ -23,6 +23,7 @@
 //! | [`interrupts`] | interrupts and softirqs, as the kernel counts them on each CPU |
 //! | [`tracepoints`] | layouts of the scheduler's events |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
+//! | [`state`] | everything that cox could have changed on this machine, and what differs later |
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,7 @@ pub mod namespace;
 pub mod openmp;
 pub mod process;
 pub mod root;
+pub mod state;
 pub mod ticks;
 pub mod topology;
 pub mod tracepoints;

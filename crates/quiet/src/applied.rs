@@ -7,11 +7,13 @@
 //! 3. The program goes to its cpuset. It waits before its exec.
 //! 4. All other settings.
 //! 5. Threads of the kernel that may still use the quiet CPUs lose them.
+//! 6. The root cpuset is listed once more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::slice;
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session, Thread};
+use changes::{ChangeRequest, Error, Name, Session};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
@@ -31,6 +33,8 @@ pub struct Applied<'s> {
     listed: BTreeSet<u32>,
     /// Ids of threads that were moved away, or lost CPUs of their masks.
     moved: BTreeSet<u32>,
+    /// Why a sweep has failed first.
+    refused: Option<Error>,
 }
 
 impl<'s> Applied<'s> {
@@ -44,7 +48,8 @@ impl<'s> Applied<'s> {
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, Box<(Error, Undone)>> {
-        let mut applied = Applied { session, plan, tasks, listed: BTreeSet::new(), moved: BTreeSet::new() };
+        let mut applied =
+            Applied { session, plan, tasks, listed: BTreeSet::new(), moved: BTreeSet::new(), refused: None };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err(Box::new((error, applied.session.end()))),
@@ -52,10 +57,13 @@ impl<'s> Applied<'s> {
     }
 
     fn change_all(&mut self, of_program: &[u32]) -> Result<(), Error> {
+        // Read once, because that takes several files of each thread. Threads that are created from now on are found by the
+        // sweeps.
+        let all = self.tasks.all()?;
         if let Some(own) = self.plan.cpusets.clone() {
+            self.listed.extend(all.iter().map(|task| task.thread.tid));
             let is_of_program = |task: &Task| of_program.contains(&task.process);
-            let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
-            self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
+            let (of_program, others): (Vec<Task>, Vec<Task>) = all.iter().cloned().partition(is_of_program);
             // What other sessions' programs have does not change.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
@@ -67,29 +75,36 @@ impl<'s> Applied<'s> {
             self.session.take(self.session.shared(self.masks(&there))?)?;
             self.session.take(settings(&self.plan, |level| level <= Level::Cgroup))?;
             self.session.take(self.session.shared(stay(&self.plan, &there))?)?;
-            let elsewhere = self.after_the_kernel(elsewhere)?;
+            let elsewhere = self.after_the_kernel(&elsewhere);
             self.keep_away(&elsewhere)?;
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
         self.session.take(settings(&self.plan, |level| level > Level::Cgroup))?;
-        // Read again: most threads of the kernel have left with the others.
-        let now = self.tasks.all()?;
-        self.keep_kernel_away(&now)
+        // Most threads of the kernel have left with the others.
+        let of_kernel =
+            all.iter().filter(|task| task.is_of_kernel).filter_map(|task| self.now(task)).collect::<Vec<Task>>();
+        self.keep_kernel_away(&of_kernel)?;
+        self.sweep()
     }
 
     fn masks(&self, tasks: &[Task]) -> Vec<ChangeRequest> {
         masks(&self.plan, tasks, |thread| self.session.creators_of(thread))
     }
 
+    /// Returns a thread with the mask that it has now; `None` if it has ended.
+    fn now(&self, task: &Task) -> Option<Task> {
+        Some(Task { mask: self.tasks.mask(task.thread.tid)?, ..task.clone() })
+    }
+
     /// Returns the same threads with the masks that they have now. Counts those that have lost quiet CPUs.
-    fn after_the_kernel(&mut self, before: Vec<Task>) -> Result<Vec<Task>, Error> {
-        let now: BTreeMap<Thread, Task> = self.tasks.all()?.into_iter().map(|task| (task.thread, task)).collect();
+    fn after_the_kernel(&mut self, before: &[Task]) -> Vec<Task> {
         let quiet = &self.plan.chosen.cpus;
-        let has_lost = |before: &Task, now: &Task| now.mask.intersection(quiet) != before.mask.intersection(quiet);
-        let both = || before.iter().filter_map(|task| Some((task, now.get(&task.thread)?)));
-        self.moved.extend(both().filter(|(before, now)| has_lost(before, now)).map(|(task, _)| task.thread.tid));
-        Ok(both().map(|(_, now)| now.clone()).collect())
+        let both = before.iter().filter_map(|task| Some((task, self.now(task)?)));
+        let (lost, now): (Vec<bool>, Vec<Task>) =
+            both.map(|(before, now)| (now.mask.intersection(quiet) != before.mask.intersection(quiet), now)).unzip();
+        self.moved.extend(now.iter().zip(lost).filter(|(_, has_lost)| *has_lost).map(|(task, _)| task.thread.tid));
+        now
     }
 
     fn keep_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
@@ -101,15 +116,31 @@ impl<'s> Applied<'s> {
     }
 
     fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
-        self.moved.extend(requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid));
-        self.session.take(requests)
+        let threads: Vec<u32> =
+            requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid).collect();
+        self.session.take(requests)?;
+        self.moved.extend(threads);
+        Ok(())
+    }
+
+    /// Sweeps. The first failure is kept ([`Applied::take_refused`]); it does not end the sweeps, which keep later threads away.
+    pub fn tick(&mut self) {
+        if let Err(error) = self.sweep() {
+            self.refused.get_or_insert(error);
+        }
+    }
+
+    /// Returns why a sweep has failed first, once; `None` if none has.
+    pub fn take_refused(&mut self) -> Option<Error> {
+        self.refused.take()
     }
 
     /// Keeps threads away that have come to the root cpuset since the last time: the kernel's, and those that another program
-    /// has put there.
+    /// has put there. A thread that cannot be kept away does not hold up the others, and is not tried again.
     ///
     /// # Errors
-    /// If the threads cannot be listed, or the kernel refuses a change.
+    /// If the threads cannot be listed, or nothing can be journaled; the next sweep tries again. Also, after all others were
+    /// kept away, the reason why one could not be.
     pub fn sweep(&mut self) -> Result<(), Error> {
         if self.plan.cpusets.is_none() {
             return Ok(());
@@ -119,8 +150,7 @@ impl<'s> Applied<'s> {
             let new: Vec<u32> = ids.difference(&self.listed).copied().collect();
             // Ids that are gone may come back with another thread.
             self.listed = ids;
-            let read = |applied: &Self| new.iter().filter_map(|tid| applied.tasks.one(*tid)).collect::<Vec<Task>>();
-            let mut tasks = read(self);
+            let mut tasks = self.read(new);
             // In version 2, the partition has taken the quiet CPUs from nearly all of them.
             if self.plan.cpusets.as_ref().is_some_and(|own| own.system.is_none()) {
                 tasks.retain(|task| !task.mask.intersection(&self.plan.chosen.cpus).is_empty());
@@ -128,12 +158,36 @@ impl<'s> Applied<'s> {
             if tasks.is_empty() {
                 break;
             }
-            self.session.take(self.masks(&tasks))?;
-            self.keep_away(&tasks)?;
-            let tasks = read(self);
-            self.keep_kernel_away(&tasks)?;
+            self.keep_each_away(&tasks)?;
         }
         Ok(())
+    }
+
+    /// Keeps these threads away.
+    ///
+    /// # Errors
+    /// The first reason why one could not be, after all others were kept away.
+    fn keep_each_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
+        let Err(error) = self.keep_new_away(tasks) else { return Ok(()) };
+        // The refusal of one may have kept others from being changed, so each is tried alone. If nothing can be journaled,
+        // the next sweep tries again.
+        let is_of_journal = |error: Error| matches!(error, Error::Journal { .. });
+        if tasks.iter().any(|task| self.keep_new_away(slice::from_ref(task)).is_err_and(is_of_journal)) {
+            tasks.iter().for_each(|task| _ = self.listed.remove(&task.thread.tid));
+        }
+        Err(error)
+    }
+
+    fn keep_new_away(&mut self, tasks: &[Task]) -> Result<(), Error> {
+        self.session.take(self.masks(tasks))?;
+        self.keep_away(tasks)?;
+        // In version 1, threads of the kernel have left with the others, unless the kernel does not let them.
+        let now = self.read(tasks.iter().map(|task| task.thread.tid));
+        self.keep_kernel_away(&now)
+    }
+
+    fn read(&self, tids: impl IntoIterator<Item = u32>) -> Vec<Task> {
+        tids.into_iter().filter_map(|tid| self.tasks.one(tid)).collect()
     }
 
     /// Returns the plan.

@@ -69,6 +69,8 @@ pub struct Quieting {
     nohz_full: CpuSet,
     /// The report, as far as it is known.
     report: QuietReport,
+    /// What could not be restored, one line each.
+    unrestored: Vec<String>,
 }
 
 impl Quieting {
@@ -88,6 +90,7 @@ impl Quieting {
             begin_ns: 0,
             nohz_full: CpuSet::new(),
             report: QuietReport { schema_version: SCHEMA_VERSION, ..QuietReport::default() },
+            unrestored: Vec::new(),
         }
     }
 
@@ -108,8 +111,11 @@ impl Quieting {
         self.plan.as_ref().map(|plan| plan.chosen.cpus.intersection(&self.nohz_full)).unwrap_or_default()
     }
 
-    /// Restores everything. Returns what could not be restored.
-    fn finish(&mut self) -> Vec<String> {
+    /// Restores everything.
+    ///
+    /// # Errors
+    /// The first thread that could not be kept away from the quiet CPUs, and why.
+    fn finish(&mut self) -> Result<()> {
         let now = Census::take(&Root::live()).ok();
         if let (Some(now), Some(before), Some(plan)) = (now, self.before.take(), &self.plan) {
             self.report.interrupts = now.since(&before, &plan.chosen.cpus);
@@ -119,13 +125,16 @@ impl Quieting {
             let kept = self.ticks.take().map(|ticks| ticks.read()).unwrap_or_default();
             self.report.stays.extend(kept_ticks(&tickless, ticks as f64 / seconds.max(f64::MIN_POSITIVE), &kept));
         }
-        let Some(applied) = self.applied.take() else { return Vec::new() };
+        let Some(mut applied) = self.applied.take() else { return Ok(()) };
         self.report.threads_moved = applied.moved() as u64;
         let unmoved = applied.unmoved_interrupts().into_iter();
         self.report.stays.extend(unmoved.map(|name| format!("{name} cannot be moved: the kernel manages it")));
+        let refused = applied.take_refused();
         let undone = applied.end();
         self.report.undone = restored(&undone);
-        undone.failures().collect()
+        self.unrestored = undone.failures().collect();
+        let why = "not every thread that began meanwhile was kept away from the quiet CPUs";
+        refused.map_or(Ok(()), |error| Err(Error::from(error).context(why)))
     }
 }
 
@@ -234,12 +243,16 @@ impl Engine for Quieting {
     }
 
     fn tick(&mut self) -> Result<()> {
-        self.applied.as_mut().map_or(Ok(()), |applied| Ok(applied.sweep()?))
+        self.applied.iter_mut().for_each(Applied::tick);
+        Ok(())
     }
 
     fn undo(&mut self) -> Result<()> {
-        let failures = self.finish();
-        if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("; ")) }
+        self.finish()
+    }
+
+    fn unrestored(&self) -> Vec<String> {
+        self.unrestored.clone()
     }
 
     fn section(&mut self, ended: &Ended) -> Result<QuietReport> {

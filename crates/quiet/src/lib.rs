@@ -10,7 +10,7 @@
 //! Data goes one way: [`Facts::read`] reads the machine; [`choose`] or [`check`] decides which CPUs become quiet; [`plan`]
 //! compares the [`checklist`] with the facts and returns the steps; [`Applied`] makes them, as requests to a session of
 //! `changes`, which restores everything. [`Quieting`] does all of it as an engine of a session. [`Census`] counts what came to
-//! the quiet CPUs nevertheless, and [`Snapshot`] compares the machine before and after.
+//! the quiet CPUs nevertheless.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,6 @@ mod plan;
 mod reading;
 mod reboot;
 mod requests;
-mod snapshot;
 mod tasks;
 
 pub use applied::Applied;
@@ -39,5 +38,4 @@ pub use level::Level;
 pub use plan::{Extent, NOTHING, Obstacle, Plan, Step, What, plan};
 pub use reboot::{Reboot, reboot};
 pub use requests::{ENGINE, quiet_cpus};
-pub use snapshot::Snapshot;
 pub use tasks::{Task, TaskList, Tasks};

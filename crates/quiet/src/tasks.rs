@@ -40,6 +40,10 @@ pub trait TaskList {
 
     /// Returns the thread with this id; `None` if it has ended or cannot be moved.
     fn one(&self, tid: u32) -> Option<Task>;
+
+    /// Returns the CPUs that the thread with this id may use now; `None` if it has ended. Takes far less than reading the
+    /// thread.
+    fn mask(&self, tid: u32) -> Option<CpuSet>;
 }
 
 /// The threads below a [`Root`].
@@ -70,7 +74,7 @@ impl Tasks {
             thread: Thread { tid, start_ns: stat.start_boottime_ns },
             process,
             is_of_kernel: stat.is_of_kernel(),
-            mask: allowed_cpus(&self.root, Who::Task(tid)).ok()?,
+            mask: self.mask(tid)?,
             cgroup,
         })
     }
@@ -100,5 +104,9 @@ impl TaskList for Tasks {
         // The folder of a process exists under the id of each of its threads.
         let status = process::Task::process(&self.root, tid).status().ok()?;
         self.read(status.tgid, tid)
+    }
+
+    fn mask(&self, tid: u32) -> Option<CpuSet> {
+        allowed_cpus(&self.root, Who::Task(tid)).ok()
     }
 }

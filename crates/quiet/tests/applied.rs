@@ -3,14 +3,17 @@
 
 mod machine;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::rc::Rc;
 
+use ::machine::{CpuSet, Error};
 use changes::recorder::{Access, Refusal};
 use changes::{Claim, Knob, KnobIo, Value};
-use quiet::{Level, Plan, Step, What};
+use quiet::{Applied, Level, Plan, Step, Task, TaskList, What};
 
-use machine::{IRQBALANCE, KTHREADD, Machine, OWNER, PROGRAM, SCENES, Scene, busy_v1, busy_v2, is_clean};
+use machine::{IRQBALANCE, KTHREADD, Listed, Machine, OWNER, PROGRAM, SCENES, Scene, busy_v1, busy_v2, is_clean};
 
 fn settings(step: &Step) -> &[(Knob, Claim)] {
     if let What::Settings(settings) = &step.what { settings } else { &[] }
@@ -148,6 +151,81 @@ fn nothing_is_written_that_is_not_in_the_plan() {
             let Access::Write(knob, _) = access else { continue };
             let is_of_thread = matches!(knob, Knob::Affinity(_) | Knob::Membership { .. });
             assert!(is_of_thread || planned.contains(&knob), "{knob}");
+        }
+    }
+}
+
+/// A list that counts what is read, and of which two threads are born after some call: one of the kernel, and a child of
+/// thread 5.
+struct Counted<'m> {
+    listed: Listed<'m>,
+    born_after: usize,
+    calls: Rc<Cell<usize>>,
+    threads: Rc<Cell<usize>>,
+}
+
+impl Counted<'_> {
+    fn called<T>(&self, result: T) -> T {
+        if self.calls.replace(self.calls.get() + 1) == self.born_after {
+            self.listed.0.bear_of_kernel(60);
+            self.listed.0.io.bear(61, 5);
+        }
+        result
+    }
+}
+
+impl TaskList for Counted<'_> {
+    fn all(&self) -> Result<Vec<Task>, Error> {
+        let all = self.listed.all()?;
+        self.threads.set(self.threads.get() + all.len());
+        self.called(Ok(all))
+    }
+
+    fn ids_in_root(&self) -> Result<Vec<u32>, Error> {
+        let ids = self.listed.ids_in_root();
+        self.called(ids)
+    }
+
+    fn one(&self, tid: u32) -> Option<Task> {
+        self.threads.set(self.threads.get() + 1);
+        self.listed.one(tid)
+    }
+
+    fn mask(&self, tid: u32) -> Option<CpuSet> {
+        self.listed.mask(tid)
+    }
+}
+
+#[test]
+fn each_thread_is_read_once_and_those_that_are_born_meanwhile_are_kept_away() {
+    for Scene { name, machine, cpus } in SCENES {
+        for born_after in 0.. {
+            let machine = machine();
+            let plan = machine.plan(cpus, Level::Full);
+            let machine = machine.launch(&plan);
+            let (before, living) = (machine.snapshot(), machine.io.threads().len());
+            let (calls, threads) = (Rc::default(), Rc::default());
+            let tasks = Counted {
+                listed: Listed(&machine),
+                born_after,
+                calls: Rc::clone(&calls),
+                threads: Rc::clone(&threads),
+            };
+            let applied = Applied::make(machine.begin(OWNER), plan.clone(), Box::new(tasks), &[PROGRAM]);
+            let applied = applied.map_err(|refused| refused.0).unwrap();
+            // After the last look at all, the next sweep finds them.
+            if born_after + 1 >= calls.get() {
+                assert!((2..=4).contains(&born_after), "{name}: {born_after}");
+                assert_eq!(threads.get(), living, "{name}");
+                break;
+            }
+            are_away(&machine, &plan, Level::Full);
+            // Each of the new ones again after it has left the root.
+            assert!(threads.get() <= living + 4, "{name}: {} for {living}", threads.get());
+            is_clean(&applied.end());
+            assert_eq!(machine.mask(61), before.1[&5].0, "{name}, born after {born_after}");
+            [60, 61].into_iter().for_each(|tid| machine.io.end(tid));
+            machine.same(&before, &format!("{name}, born after {born_after}"));
         }
     }
 }

@@ -107,7 +107,12 @@ fn undoing_that_is_killed_at_any_access_is_done_again() {
     for scene in SCENES.iter().filter(|scene| scene.is_brief()) {
         at_each_access(scene, |machine, number| {
             let plan = machine.plan(scene.cpus, Level::Full);
-            machine.kill(machine.apply(&plan), OWNER);
+            let mut applied = machine.apply(&plan);
+            machine.bear_unconfined(60, 5);
+            applied.sweep().unwrap();
+            // The session does not meet this one.
+            machine.io.bear(61, 60);
+            machine.kill(applied, OWNER);
             let path = machine.entries().remove(0).path;
             let journal = fs::read(&path).unwrap();
             machine.io.stop_before(number);
@@ -120,6 +125,14 @@ fn undoing_that_is_killed_at_any_access_is_done_again() {
             let _ = machine.io.take_log();
             assert!(machine.settle().is_empty());
             assert!(!machine.io.take_log().iter().any(|access| matches!(access, Access::Write(..))));
+            for tid in [60, 61] {
+                assert_eq!(
+                    (machine.mask(tid), machine.cgroup_of(tid)),
+                    (machine.mask(5), machine.cgroup("")),
+                    "{number}"
+                );
+                machine.io.end(tid);
+            }
             was_killed
         });
     }
@@ -132,7 +145,12 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
         let before = machine.snapshot();
         let plan = machine.plan(cpus, Level::Full);
         // Nobody waits for a program.
-        let name = machine.apply_by(OWNER, &plan, 0).keep().unwrap().to_string();
+        let mut applied = machine.apply_by(OWNER, &plan, 0);
+        machine.bear_unconfined(60, 5);
+        applied.sweep().unwrap();
+        let name = applied.keep().unwrap().to_string();
+        // Nobody looks for new threads then.
+        machine.io.bear(61, 60);
         let quiet = machine.snapshot();
         machine.revive(OWNER);
         assert!(machine.settle().is_empty());
@@ -142,6 +160,10 @@ fn changes_that_are_kept_stay_until_they_are_undone_by_name() {
         assert_eq!(quiet::quiet_cpus(entry.changes()), plan.chosen.cpus);
         let (journals, lock) = (machine.journals(), machine.journals().lock().unwrap());
         is_clean(&journals.settle_named(&lock, &machine.io, &name).unwrap().unwrap());
+        for tid in [60, 61] {
+            assert_eq!((machine.mask(tid), machine.cgroup_of(tid)), (machine.mask(5), machine.cgroup("")));
+            machine.io.end(tid);
+        }
         // The id of the owner belongs to another process now.
         machine.same(&before, "undone by its name");
         assert_eq!(journals.settle_named(&lock, &machine.io, &name).unwrap(), None);

@@ -3,11 +3,16 @@
 
 mod machine;
 
-use changes::recorder::RecordedThread;
-use changes::{Knob, KnobIo, Value};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use changes::recorder::{RecordedThread, Refusal};
+use changes::{ChangeRequest, Claim, Knob, KnobIo, Value};
 use quiet::{Applied, Level, Plan};
 
-use machine::{IRQBALANCE, KTHREADD, Machine, OWNER, PROGRAM, SCENES, Scene, busy_v1, busy_v2, cpus, is_clean};
+use machine::{
+    IRQBALANCE, KTHREADD, Machine, OTHER_OWNER, OWNER, PROGRAM, SCENES, Scene, busy_v1, busy_v2, cpus, is_clean,
+};
 
 /// Makes a machine's CPUs quiet, does something then, and ends the session, or kills it and settles what it left.
 fn during(scene: &Scene, is_killed: bool, then: impl FnOnce(&Machine, &Plan, &mut Applied<'_>)) -> Machine {
@@ -33,20 +38,16 @@ fn each(mut test: impl FnMut(&Scene, bool)) {
     }
 }
 
-/// In version 2, the child has a mask that the session has set: the kernel would not restore it.
 #[test]
 fn a_child_of_a_thread_that_was_moved_goes_where_that_came_from() {
     each(|scene, is_killed| {
         let before = (scene.machine)().snapshot();
-        let machine = during(scene, is_killed, |machine, plan, applied| {
+        let machine = during(scene, is_killed, |machine, plan, _| {
             machine.io.bear(60, 5);
             machine.io.bear(61, 60);
             machine.io.bear(62, 5);
             machine.io.ask(62, &cpus("0"));
             assert!(machine.io.threads()[&61].mask.intersection(&plan.chosen.cpus).is_empty());
-            if is_killed {
-                applied.sweep().unwrap();
-            }
         });
         for tid in [60, 61, 62] {
             assert_eq!(machine.cgroup_of(tid), machine.cgroup(""), "{}", scene.name);
@@ -54,6 +55,40 @@ fn a_child_of_a_thread_that_was_moved_goes_where_that_came_from() {
             assert_eq!(machine.mask(tid), own, "{}, {tid}, killed: {is_killed}", scene.name);
         }
     });
+}
+
+/// In version 2, the session has set the mask of their creator itself: the kernel does not restore what they inherit.
+#[test]
+fn children_that_no_sweep_has_met_get_the_mask_of_their_creator() {
+    for (scene, is_killed) in SCENES[2..].iter().flat_map(|scene| [(scene, false), (scene, true)]) {
+        let machine = during(scene, is_killed, |machine, plan, applied| {
+            machine.bear_unconfined(60, 5);
+            applied.sweep().unwrap();
+            machine.io.bear(61, 60);
+            machine.io.bear(62, 61);
+            machine.io.bear(63, 60);
+            machine.io.ask(63, &cpus("0"));
+            assert!(machine.io.threads()[&62].mask.intersection(&plan.chosen.cpus).is_empty());
+        });
+        let possible = machine.io.possible_cpus(machine.thread(60)).unwrap().to_string();
+        let masks = [60, 61, 62, 63].map(|tid| machine.mask(tid));
+        assert_eq!(masks, [&possible, &possible, &possible, "0"], "{}, killed: {is_killed}", scene.name);
+    }
+}
+
+/// Its creator is in another cgroup, where no session sets masks. By chance it has asked for what a session would set.
+#[test]
+fn a_new_thread_of_the_root_cgroup_keeps_a_mask_that_no_session_has_set() {
+    for is_killed in [false, true] {
+        let machine = during(&SCENES[2], is_killed, |machine, plan, applied| {
+            machine.bear_unconfined(60, 5);
+            applied.sweep().unwrap();
+            machine.io.bear(61, 10);
+            machine.move_to(61, "");
+            machine.io.ask(61, &machine.facts().topology.online.difference(&plan.chosen.cpus));
+        });
+        assert_eq!((machine.mask(60), machine.mask(61)), ("0-6".into(), "0-1,3-6".into()), "killed: {is_killed}");
+    }
 }
 
 #[test]
@@ -105,6 +140,84 @@ fn a_new_thread_of_the_kernel_is_kept_away_by_the_next_sweep() {
         let possible = machine.io.possible_cpus(machine.thread(60)).unwrap();
         assert_eq!(machine.io.threads()[&60].mask, cpus(&all).intersection(&possible), "{}", scene.name);
     });
+}
+
+/// Of three new threads, the kernel refuses one access of one of them.
+#[test]
+fn a_thread_that_cannot_be_kept_away_does_not_hold_up_the_others() {
+    for new in [busy_v1, busy_v2] {
+        let mut failed = 0;
+        for number in 0.. {
+            let machine = new();
+            let plan = machine.plan("1", Level::Full);
+            let mut applied = machine.apply(&plan);
+            let may_use = |tid: u32| machine.io.threads()[&tid].mask.contains(1);
+            [60, 61, 62].into_iter().for_each(|tid| machine.bear_of_kernel(tid));
+            machine.io.refuse(number, Refusal::Errno(libc::EIO));
+            let swept = applied.sweep();
+            let was_refused = machine.io.refuse_nothing();
+            let staying = [60, 61, 62].into_iter().filter(|tid| may_use(*tid)).count();
+            assert!(swept.is_err() == was_refused && staying <= usize::from(was_refused), "{number}: {swept:?}");
+            failed += usize::from(was_refused);
+            machine.bear_of_kernel(63);
+            applied.sweep().unwrap();
+            assert!(!may_use(63), "{number}");
+            is_clean(&applied.end());
+            assert!([60, 61, 62, 63].into_iter().all(may_use), "{number}");
+            if !was_refused {
+                break;
+            }
+        }
+        assert!(failed > 5, "{failed}");
+    }
+}
+
+/// Another session holds the mask of one of them for as long as it runs.
+#[test]
+fn the_first_refusal_of_a_sweep_is_kept_and_sweeps_go_on() {
+    let machine = busy_v2();
+    let plan = machine.plan("1", Level::Full);
+    let mut applied = machine.apply(&plan);
+    let mut other = machine.begin(OTHER_OWNER);
+    for (tid, next) in [(60, 61), (70, 71)] {
+        machine.bear_of_kernel(tid);
+        let packed = ChangeRequest {
+            engine: "pack".into(),
+            knob: Knob::Affinity(machine.thread(tid)),
+            claim: Claim::Within(cpus("0-1")),
+            heir_of: Vec::new(),
+        };
+        other.take([packed]).unwrap();
+        // The kernel has not applied the partition to this mask.
+        let thread = machine.io.threads()[&tid].clone();
+        machine.io.add(tid, RecordedThread { mask: cpus("0-1"), ..thread });
+        machine.bear_of_kernel(next);
+        applied.tick();
+        assert_eq!(machine.mask(tid), "0-1");
+        assert!(!machine.io.threads()[&next].mask.contains(1));
+    }
+    let why = applied.take_refused().unwrap().to_string();
+    assert!(why.contains("affinity of thread 60 is held by process 2000"), "{why}");
+    other.end();
+    is_clean(&applied.end());
+}
+
+/// Nothing may be changed then, so all of them wait.
+#[test]
+fn threads_that_come_while_the_journal_cannot_be_written_are_kept_away_later() {
+    let machine = busy_v2();
+    let plan = machine.plan("1", Level::Full);
+    let mut applied = machine.apply(&plan);
+    [60, 61].into_iter().for_each(|tid| machine.bear_of_kernel(tid));
+    // cox refuses a folder that others may write to.
+    let allow = |mode| fs::set_permissions(machine.journals().folder(), fs::Permissions::from_mode(mode)).unwrap();
+    allow(0o777);
+    assert!(applied.sweep().is_err());
+    assert_eq!([60, 61].map(|tid| machine.mask(tid)), ["0-7", "0-7"]);
+    allow(0o700);
+    applied.sweep().unwrap();
+    assert_eq!([60, 61].map(|tid| machine.mask(tid)), ["0,2-6", "0,2-6"]);
+    is_clean(&applied.end());
 }
 
 /// The new thread has asked for just the mask that the session has given the one that has ended.

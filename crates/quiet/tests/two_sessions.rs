@@ -77,26 +77,41 @@ fn each_has_its_cpus_until_it_ends_in_either_order() {
 #[test]
 fn a_thread_that_is_born_during_both_is_restored_by_the_last() {
     for (new, one, two) in PAIRS {
-        for is_first_first in [true, false] {
+        for (is_first_first, is_killed) in [(true, false), (false, false), (true, true), (false, true)] {
             let machine = new();
             let before = machine.snapshot();
             let (_, mut first) = apply(&machine, (OWNER, PROGRAM), one);
-            machine.io.bear(60, 5);
+            machine.bear_unconfined(60, 5);
+            first.sweep().unwrap();
             let (_, mut second) = apply(&machine, (OTHER_OWNER, OTHER_PROGRAM), two);
             machine.io.bear(61, 60);
             first.sweep().unwrap();
             second.sweep().unwrap();
             machine.bear_of_kernel(62);
             second.sweep().unwrap();
-            let sessions = if is_first_first { [first, second] } else { [second, first] };
-            for session in sessions {
-                let undone = session.end();
+            // No session meets these.
+            machine.io.bear(63, 60);
+            machine.io.bear(64, 63);
+            let mut sessions = [(first, OWNER), (second, OTHER_OWNER)];
+            if !is_first_first {
+                sessions.reverse();
+            }
+            for (session, owner) in sessions {
+                let undone = if is_killed {
+                    machine.kill(session, owner);
+                    machine.settle().remove(0)
+                } else {
+                    session.end()
+                };
                 assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
             }
-            for tid in [60, 61] {
+            for tid in [60, 61, 63, 64] {
                 let now = (machine.mask(tid), machine.cgroup_of(tid));
                 let expected = (before.1[&5].0.clone(), before.1[&5].1.clone());
-                assert_eq!(now, expected, "{one} and {two}, thread {tid}, first: {is_first_first}");
+                assert_eq!(
+                    now, expected,
+                    "{one} and {two}, thread {tid}, first: {is_first_first}, killed: {is_killed}"
+                );
             }
             assert_eq!(machine.mask(62), before.1[&KTHREADD].0, "{one} and {two}, first: {is_first_first}");
             assert_eq!(machine.cgroup_of(62), machine.cgroup(""));

@@ -96,11 +96,17 @@ pub trait Engine {
         Ok(false)
     }
 
-    /// Detaches from the target and reverts all changes. Also called after a failure.
+    /// Detaches from the target and restores all changes. Also called after a failure.
     ///
     /// # Errors
-    /// The changes that could not be reverted.
+    /// The failure. A change that could not be restored is not an error: [`unrestored`](Engine::unrestored) names it.
     fn undo(&mut self) -> Result<()>;
+
+    /// Returns the changes that could not be restored, one line each. Called after `undo` and before `section`, also after
+    /// a failure. Empty for an engine that changes nothing, which is the default.
+    fn unrestored(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns the result. Called once, after `undo`. Also called after a failure, because a partial result is still
     /// useful.

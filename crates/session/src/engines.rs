@@ -30,6 +30,7 @@ pub struct Findings(BTreeMap<&'static str, Finding>);
 struct Finding {
     section: Option<Box<dyn Any>>,
     failure: Option<Error>,
+    unrestored: Vec<String>,
 }
 
 impl Findings {
@@ -50,6 +51,12 @@ impl Findings {
         let failures = self.0.iter_mut().filter_map(|(name, finding)| Some((*name, finding.failure.take()?)));
         failures.collect()
     }
+
+    /// Returns the changes that the engines could not restore, one line each.
+    #[must_use]
+    pub fn unrestored(&self) -> Vec<String> {
+        self.0.values().flat_map(|finding| finding.unrestored.iter().cloned()).collect()
+    }
 }
 
 /// The interface of an engine without its associated types, so that engines of different types fit into one list.
@@ -64,6 +71,7 @@ trait Part {
     fn snapshot(&mut self) -> Result<Option<Box<dyn Any>>>;
     fn anything_alive(&mut self) -> Result<bool>;
     fn undo(&mut self) -> Result<()>;
+    fn unrestored(&self) -> Vec<String>;
     fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>>;
 }
 
@@ -133,6 +141,10 @@ impl<E: Engine> Part for One<E> {
     fn undo(&mut self) -> Result<()> {
         self.control = None;
         self.engine.undo()
+    }
+
+    fn unrestored(&self) -> Vec<String> {
+        self.engine.unrestored()
     }
 
     fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>> {
@@ -225,7 +237,7 @@ impl Engines {
         let mut findings = Findings::default();
         self.each(|part| {
             let section = part.snapshot()?;
-            findings.0.insert(part.name(), Finding { section, failure: None });
+            findings.0.insert(part.name(), Finding { section, ..Finding::default() });
             Ok(())
         });
         findings
@@ -239,6 +251,11 @@ impl Engines {
         }
     }
 
+    /// Returns the changes that the engines could not restore, one line each, after `undo`.
+    pub(crate) fn unrestored(&self) -> Vec<String> {
+        self.members.iter().flat_map(|member| member.part.unrestored()).collect()
+    }
+
     /// Removes the errors of all engines that have failed so far, and returns these errors.
     pub(crate) fn failures(&mut self) -> Vec<Error> {
         self.members.iter_mut().filter_map(|member| member.failed.take()).collect()
@@ -247,11 +264,12 @@ impl Engines {
     /// Returns the results of all engines, after `undo`.
     pub(crate) fn into_findings(self, ended: &Ended) -> Findings {
         let finding = |Member { mut part, failed }: Member| {
+            let unrestored = part.unrestored();
             let (section, failure) = match part.section(ended) {
                 Ok(section) => (Some(section), failed),
                 Err(error) => (None, failed.or(Some(error))),
             };
-            (part.name(), Finding { section, failure })
+            (part.name(), Finding { section, failure, unrestored })
         };
         Findings(self.members.into_iter().map(finding).collect())
     }
@@ -338,6 +356,10 @@ mod tests {
             self.told("undo")
         }
 
+        fn unrestored(&self) -> Vec<String> {
+            (self.fails == "restore").then(|| format!("{} left", Self::NAME)).into_iter().collect()
+        }
+
         fn section(&mut self, _: &Ended) -> Result<&'static str> {
             self.told("section")?;
             Ok(Self::NAME)
@@ -347,8 +369,8 @@ mod tests {
     type A = Recorder<false>;
     type B = Recorder<true>;
 
-    /// Whether there is a section of each, and what went wrong with each.
-    type Found = ([bool; 2], [Option<String>; 2]);
+    /// Whether there is a section of each, what went wrong with each, and what was not restored.
+    type Found = ([bool; 2], [Option<String>; 2], Vec<String>);
 
     /// Two engines, `a` and `b`, that fail where they are told to, over a program that exits with 7.
     fn session(fails: [&'static str; 2]) -> (Vec<String>, Result<Found>) {
@@ -363,7 +385,7 @@ mod tests {
             let sections = [findings.section::<A>() == Some("a"), findings.section::<B>() == Some("b")];
             let failures = [findings.failure::<A>(), findings.failure::<B>()];
             assert!(findings.failures().is_empty(), "all are taken");
-            (sections, failures.map(|failed| failed.map(|error| error.to_string())))
+            (sections, failures.map(|failed| failed.map(|error| error.to_string())), findings.unrestored())
         });
         (log.take(), found)
     }
@@ -384,7 +406,7 @@ mod tests {
         let (log, found) = session(["", ""]);
         assert!(ticks(&log, "a") > 0 && ticks(&log, "a") == ticks(&log, "b"));
         assert_eq!(but_ticks(log), [&BEFORE[..], &WHOLE].concat());
-        assert_eq!(found.unwrap(), ([true, true], [None, None]));
+        assert_eq!(found.unwrap(), ([true, true], [None, None], vec![]));
     }
 
     #[test]
@@ -405,14 +427,20 @@ mod tests {
     fn one_that_fails_takes_nothing_from_the_other() {
         let failed = |text: &str| Some(text.to_owned());
         let (log, found) = session(["tick", ""]);
-        assert_eq!(found.unwrap(), ([true, true], [failed("a tick failed"), None]));
+        assert_eq!(found.unwrap(), ([true, true], [failed("a tick failed"), None], vec![]));
         assert!(ticks(&log, "a") == 1 && ticks(&log, "b") > 1, "a is left alone");
         assert_eq!(but_ticks(log), [&BEFORE[..], &WHOLE].concat());
         let (log, found) = session(["undo", "undo"]);
-        assert_eq!(found.unwrap(), ([true, true], [failed("a undo failed"), failed("b undo failed")]));
+        assert_eq!(found.unwrap(), ([true, true], [failed("a undo failed"), failed("b undo failed")], vec![]));
         assert_eq!(log[log.len() - 3..], ["a undo", "a section", "b section"]);
         let (_, found) = session(["section", ""]);
-        assert_eq!(found.unwrap(), ([false, true], [failed("a section failed"), None]));
+        assert_eq!(found.unwrap(), ([false, true], [failed("a section failed"), None], vec![]));
+    }
+
+    #[test]
+    fn what_is_not_restored_is_no_failure_of_an_engine() {
+        let (_, found) = session(["restore", "restore"]);
+        assert_eq!(found.unwrap(), ([true, true], [None, None], vec!["a left".into(), "b left".into()]));
     }
 
     #[test]

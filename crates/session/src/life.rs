@@ -89,8 +89,9 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
         Err(error) => {
             // The first error is returned. Changes that cannot be undone here are undone when the engine is dropped.
             engines.undo();
-            for error in engines.failures() {
-                say(&format!("cannot undo: {}", chain(&error)));
+            let failures = engines.failures();
+            for why in failures.iter().map(chain).chain(engines.unrestored()) {
+                say(&format!("cannot undo: {why}"));
             }
             return Err(error);
         }

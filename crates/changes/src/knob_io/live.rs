@@ -291,8 +291,11 @@ impl KnobIo for LiveKnobIo {
 
     fn creator_of(&self, tid: u32) -> Option<u32> {
         let leader = Task::process(&self.root, tid).status().ok()?.tgid;
-        let parent = || Some(self.task(tid).stat().ok()?.parent);
-        (if leader == tid { parent() } else { Some(leader) }).filter(|creator| *creator != 0)
+        if leader != tid {
+            return Some(leader);
+        }
+        let stat = self.task(tid).stat().ok()?;
+        (stat.parent != 0 && !stat.is_of_kernel()).then_some(stat.parent)
     }
 
     fn hierarchy_of(&self, cgroup: &Path) -> Result<PathBuf, Error> {

@@ -20,7 +20,7 @@ use super::cpus::Cpus;
     after_help = concat!(
         "Example:\n  cox advise --ncpus 12 -- ./app input\n  cox advise --ncpus 12 --runs 5 -- ./app input\n  cox run --json run.json -- ./app input; cox advise --ncpus 12 --from run.json\n\n",
         exits_of_a_program!(),
-        "\nWith --from:\n  0      advice was given\n  1      there is nothing to choose between\n  125    the report cannot be used"
+        "\n  1      the program ended with 0, but cox could not restore a CPU mask\nWith --from:\n  0      advice was given\n  1      there is nothing to choose between\n  125    the report cannot be used"
     )
 )]
 pub struct Advise {

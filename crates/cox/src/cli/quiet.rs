@@ -9,6 +9,7 @@ use machine::CpuSet;
 use quiet::{Extent, Level, Wanted};
 
 use super::cpus::at_least_one;
+use super::report_files::ReportFiles;
 use super::times::{duration, short_time};
 
 /// Run a program on CPUs on which nothing else runs.
@@ -34,15 +35,9 @@ pub struct Quiet {
     /// The CPUs, and how much to change.
     #[command(flatten)]
     pub which: QuietCpus,
-    /// Write the report as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report to FILE instead of stderr (placeholders as for --json)
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Print no report
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required = true)]
     pub program: Vec<OsString>,

@@ -74,7 +74,7 @@ fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     if let Err(error) = report(&mut outcome, &run_context, provenance, outputs) {
         say(&chain(&error));
     }
-    Ok(exit::after(&outcome.ended, false))
+    Ok(exit::after(&outcome.ended, false, &outcome.findings.unrestored()))
 }
 
 fn report(outcome: &mut Outcome, run_context: &RunContext, provenance: Provenance, outputs: Outputs) -> Result<()> {

@@ -38,7 +38,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
 
     // The program has run. From here on, failures are reported, but do not change its exit code.
     let (ended, mut findings) = (outcome.ended, outcome.findings);
-    let (packed, summary) = findings.section::<Packing>().map(|packed| (packed.report, packed.summary)).unzip();
+    let packed = findings.section::<Packing>().map(|packed| packed.report);
     let session = Session { options, target: &target, ended: &ended, run_context: &run_context, provenance };
     let (figures, unwritten) = match outputs.write(session, &mut findings, packed) {
         Ok(figures) => (Some(figures), None),
@@ -48,7 +48,6 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     for error in failed.iter().filter(|error| !has_no_reader(error)) {
         say(&chain(error));
     }
-    let code = exit::after(&ended, !failed.is_empty());
-    let code = summary.map_or(code, |summary| exit::undone_or(code, &summary));
+    let code = exit::after(&ended, !failed.is_empty(), &findings.unrestored());
     Ok(Ran { code, interrupted: ended.interrupted, figures })
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use ledger::Provenance;
+use outputs::Output;
 use outputs::diagnostics::{chain, say};
-use outputs::{Output, refuse_same};
 use pack::engine::{Packing, Repack, repack};
 use report::pack::{PackReport, cpus_of};
 use session::{Limits, provenance};
@@ -22,10 +22,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     }
     let engines = engines::of_pack(options)?;
     let target = targets::of(&options.program, &options.pid);
-    let text = options.output.clone().filter(|_| !options.quiet);
-    refuse_same([("--json", options.json.clone()), ("--output", text), ("--log-moves", options.log_moves.clone())])?;
-    let json = Output::wanted(options.json.as_deref())?;
-    let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let (text, json) = options.report.open([("--log-moves", options.log_moves.clone())])?;
     let log = Output::wanted(options.log_moves.as_deref())?;
     let provenance = provenance::here("cox", target.attached_to());
     let limits = Limits { length: options.length, ..Limits::default() };
@@ -33,9 +30,8 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     // The program has run. From here on, failures are reported, but do not change its exit code.
     let failures = outcome.findings.failures();
     failures.iter().for_each(|(_, error)| say(&chain(error)));
-    let code = exit::after(&outcome.ended, !failures.is_empty());
+    let code = exit::after(&outcome.ended, !failures.is_empty(), &outcome.findings.unrestored());
     let Some(packed) = outcome.findings.section::<Packing>() else { return Ok(code) };
-    let code = exit::undone_or(code, &packed.summary);
     let provenance = Provenance { command: packed.report.command.clone(), ..provenance };
     let report = PackReport { provenance: Some(provenance), ..packed.report };
     let written = [

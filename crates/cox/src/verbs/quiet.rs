@@ -7,8 +7,8 @@ use changes::entry::Entry;
 use changes::{JournalFolder, Knob, KnobIo, LiveKnobIo, probe};
 use ledger::Provenance;
 use machine::Root;
+use outputs::Output;
 use outputs::diagnostics::{chain, say};
-use outputs::{Output, refuse_same};
 use quiet::{ENGINE, Facts, Quieting, Refusal, plan, reboot};
 use report::quiet::QuietReport;
 use serde_json::json;
@@ -42,10 +42,7 @@ pub fn quiet(options: &cli::Quiet) -> Result<u8> {
 }
 
 fn run(options: &cli::Quiet) -> Result<u8> {
-    let text_file = options.output.clone().filter(|_| !options.quiet);
-    refuse_same([("--json", options.json.clone()), ("--output", text_file)])?;
-    let json_output = Output::wanted(options.json.as_deref())?;
-    let text_output = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let (text_output, json_output) = options.report.open([])?;
     let target = targets::of(&options.program, &[]);
     let provenance = provenance::here("cox", None);
     let engines = Engines::new().with(Quieting::new(options.which.wanted(), options.which.extent()));
@@ -53,10 +50,7 @@ fn run(options: &cli::Quiet) -> Result<u8> {
     // The program has run. From here on, failures are reported, but do not change its exit code.
     let failures = outcome.findings.failures();
     failures.iter().for_each(|(_, error)| say(&chain(error)));
-    let code = match exit::after(&outcome.ended, !failures.is_empty()) {
-        0 if !failures.is_empty() => exit::UNRESTORED,
-        code => code,
-    };
+    let code = exit::after(&outcome.ended, !failures.is_empty(), &outcome.findings.unrestored());
     let Some(found) = outcome.findings.section::<Quieting>() else { return Ok(code) };
     let provenance = Provenance { command: target.words(), ..provenance };
     let report = QuietReport { provenance: Some(provenance), ..found };

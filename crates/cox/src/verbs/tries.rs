@@ -172,9 +172,7 @@ impl Tries<'_> {
         let launch = Launch { cpus: None, ..self.launch_of(start) };
         let mut outcome = self.run(&launch, Engines::new().with(Packing::new(wanted, &how)), of)?;
         let failed = outcome.findings.failure::<Packing>();
-        let summary = outcome.findings.section::<Packing>().map(|packed| packed.summary);
-        let code = exit::after(&outcome.ended, failed.is_some());
-        let code = summary.map_or(code, |summary| exit::undone_or(code, &summary));
+        let code = exit::after(&outcome.ended, failed.is_some(), &outcome.findings.unrestored());
         match failed {
             Some(error) => Err(Stop::Run(error.context(format!("no advice: {of}")), code)),
             None if code != 0 => Err(Stop::Run(anyhow!("no advice: {of}: not everything was restored"), code)),
@@ -186,13 +184,14 @@ impl Tries<'_> {
     fn run(&self, launch: &Launch, engines: Engines, of: &str) -> Result<Outcome, Stop> {
         let outcome = session::run(&Target::Launch(vec![launch.clone()]), engines, Limits::default())?;
         let ended = &outcome.ended;
+        let stop = |why: Error| Stop::Run(why, exit::after(ended, false, &outcome.findings.unrestored()));
         if ended.interrupted {
-            return Err(stop(anyhow!("no advice: interrupted ({of})"), ended));
+            return Err(stop(anyhow!("no advice: interrupted ({of})")));
         }
         match ended.exit {
             Some(Exit::Code(0)) => Ok(outcome),
-            Some(Exit::Code(code)) => Err(stop(anyhow!("no advice: a run failed with exit code {code} ({of})"), ended)),
-            Some(Exit::Signal(signal)) => Err(stop(anyhow!("no advice: signal {signal} ended a run ({of})"), ended)),
+            Some(Exit::Code(code)) => Err(stop(anyhow!("no advice: a run failed with exit code {code} ({of})"))),
+            Some(Exit::Signal(signal)) => Err(stop(anyhow!("no advice: signal {signal} ended a run ({of})"))),
             None => Err(Stop::Cox(anyhow!("the exit code of a run is not known"))),
         }
     }
@@ -234,8 +233,9 @@ impl CpuTime {
     }
 }
 
+/// Ends the series after a run that has changed nothing.
 fn stop(why: impl Into<Error>, ended: &Ended) -> Stop {
-    Stop::Run(why.into(), exit::after(ended, false))
+    Stop::Run(why.into(), exit::after(ended, false, &[]))
 }
 
 fn length_ns(ended: &Ended) -> u64 {

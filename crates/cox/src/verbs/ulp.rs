@@ -63,7 +63,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     }
     let outcome = outcome?;
     let wall_ns = outcome.ended.launched.first().map_or(0, |one| one.end_ns.saturating_sub(one.start_ns));
-    let code = exit::after(&outcome.ended, false);
+    let code = exit::after(&outcome.ended, false, &outcome.findings.unrestored());
     // Without the file, the host has not run the ULPs to their end, and has said why.
     if let Ok(text) = fs::read(&report) {
         let host: HostReport = serde_json::from_slice(&text).context("the outcome of the ULPs")?;

@@ -236,6 +236,10 @@ impl Engine for Packing {
         Ok(())
     }
 
+    fn unrestored(&self) -> Vec<String> {
+        self.summary.as_ref().map(|summary| summary.unrestored.clone()).unwrap_or_default()
+    }
+
     fn section(&mut self, ended: &Ended) -> Result<Packed> {
         let mut summary = self.summary.take().context("nothing was packed")?;
         if summary.only_watched && self.plan.how.children {

@@ -75,6 +75,10 @@ impl Engine for OnTrial {
         self.packing.undo()
     }
 
+    fn unrestored(&self) -> Vec<String> {
+        self.packing.unrestored()
+    }
+
     fn section(&mut self, ended: &Ended) -> Result<Tested> {
         let cpus = self.packing.cpus();
         let summary = self.packing.section(ended).context("the trial")?.summary;

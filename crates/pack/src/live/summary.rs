@@ -54,8 +54,8 @@ pub struct Summary {
     pub backend: Option<Backend>,
     /// Why a better backend was not used, if it was tried.
     pub passed_over: Option<String>,
-    /// True if a change may not have been restored; the diagnostics have the details.
-    pub unrestored: bool,
+    /// The changes that were not restored, one line each. The diagnostics have them, too.
+    pub unrestored: Vec<String>,
     /// Diagnostics: what could not be done.
     pub diagnostics: Vec<String>,
     /// The orders that were carried out, if a log was wanted.
@@ -86,7 +86,7 @@ impl Summary {
         self.diagnostics.extend_from_slice(holder.inherited());
         let undone = holder.end();
         self.restored += undone.restored + undone.gone;
-        self.unrestored |= undone.failures().next().is_some();
+        self.unrestored.extend(undone.failures());
         self.diagnostics.extend(undone.left.iter().map(ToString::to_string));
         self.diagnostics.extend(undone.troubles);
     }
@@ -125,7 +125,7 @@ impl Summary {
             preloads: self.preloads.then(later.preloads),
             others: together(self.others, &later.others),
             others_ns: [self.others_ns, later.others_ns].into_iter().flatten().reduce(|one, two| one + two),
-            unrestored: self.unrestored || later.unrestored,
+            unrestored: [self.unrestored, later.unrestored].concat(),
             diagnostics: [self.diagnostics, later.diagnostics].concat(),
             log: [self.log, later.log].concat(),
             ..later

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use ::machine::Error;
 use ::machine::process::Task as Process;
+use ::machine::{CpuSet, Error};
 use changes::recorder::RecordedThread;
 use changes::{KnobIo, Thread};
 use quiet::{Plan, Task, TaskList};
@@ -99,12 +99,22 @@ impl Machine {
         threads.into_iter().for_each(|(tid, thread)| self.io.add(*tid, thread.clone()));
     }
 
+    /// A thread is born that may still run anywhere, because the kernel was just confining the others.
+    pub fn bear_unconfined(&self, tid: u32, creator: u32) {
+        self.io.bear(tid, creator);
+        let thread = self.io.threads()[&tid].clone();
+        self.io.add(tid, RecordedThread { mask: self.facts().topology.online, asked: None, ..thread });
+    }
+
     /// kthreadd makes a thread of the kernel, which may run anywhere.
     pub fn bear_of_kernel(&self, tid: u32) {
         self.io.bear(tid, KTHREADD);
         let thread = self.io.threads()[&tid].clone();
         let start_ns = self.io.threads().values().map(|thread| thread.start_ns + 1).max().unwrap();
-        self.io.add(tid, RecordedThread { start_ns, mask: self.facts().topology.online, asked: None, ..thread });
+        self.io.add(
+            tid,
+            RecordedThread { start_ns, mask: self.facts().topology.online, asked: None, creator: None, ..thread },
+        );
         self.of_kernel.borrow_mut().insert(tid);
     }
 }
@@ -203,6 +213,10 @@ impl TaskList for Listed<'_> {
         let threads = self.0.io.threads().into_iter();
         let in_root = threads.filter(|(_, thread)| thread.cgroups[&self.0.mount] == self.0.mount);
         Ok(in_root.map(|(tid, _)| tid).collect())
+    }
+
+    fn mask(&self, tid: u32) -> Option<CpuSet> {
+        Some(self.0.io.threads().remove(&tid)?.mask)
     }
 
     fn one(&self, tid: u32) -> Option<Task> {

@@ -7,11 +7,11 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::machine_state::MachineState;
+use testkit::machine_state::{MachineState, is_of_worker, not_restored};
 
 use crate::facts::{fact, is_fine};
 use crate::machine::{Machine, own};
-use crate::session::{Ended, Session, cox, guardians, is_of_worker, kill, not_restored, start, text};
+use crate::session::{Ended, Session, cox, guardians, kill, start, text};
 
 /// At most so many timer interrupts come to a CPU without a tick each second.
 const TICKLESS_PER_S: f64 = 2.0;

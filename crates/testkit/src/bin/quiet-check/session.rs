@@ -6,17 +6,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::machine_state::{MachineState, movable_on, threads};
+use testkit::machine_state::{movable_on, threads};
 
 use crate::machine::own;
 
-/// How long everything may take to be restored, and the time between two comparisons.
-const PATIENCE: Duration = Duration::from_secs(5);
-const WAIT: Duration = Duration::from_millis(100);
 /// Words of a guardian's command line.
 const GUARD: &[u8] = b"\0changes\0guard\0";
 
@@ -112,11 +107,6 @@ impl Session {
     }
 }
 
-/// Returns whether a difference is one of an unbound worker.
-pub fn is_of_worker(line: &str) -> bool {
-    line.contains("(kworker/u")
-}
-
 /// Kills a process.
 pub fn kill(pid: Pid) {
     // It may have ended.
@@ -143,17 +133,4 @@ pub fn cox(words: &[impl AsRef<OsStr>]) -> Output {
 pub fn text(output: &Output) -> String {
     let printed = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
     format!("exit code {}\n{printed}", output.status.code().unwrap_or(-1))
-}
-
-/// Returns what is not as it was, after some time for what the kernel does later. Unbound workers are left out: only the kernel can restore them.
-pub fn not_restored(before: &MachineState) -> Vec<String> {
-    let begin = Instant::now();
-    loop {
-        let mut differences = before.differences(&MachineState::read());
-        differences.retain(|line| !is_of_worker(line));
-        if differences.is_empty() || begin.elapsed() > PATIENCE {
-            return differences;
-        }
-        thread::sleep(WAIT);
-    }
 }
