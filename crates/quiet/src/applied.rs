@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session, Thread};
+use changes::{ChangeRequest, Error, Name, Session, Thread, Why};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
@@ -101,8 +101,13 @@ impl<'s> Applied<'s> {
     }
 
     fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
-        self.moved.extend(requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid));
-        self.session.take(requests)
+        let tids: Vec<u32> = requests.iter().filter_map(|request| Some(request.knob.thread()?.tid)).collect();
+        let before = self.session.unmoved().len();
+        let taken = self.session.take(requests);
+        let unmoved = self.session.unmoved()[before..].iter().filter_map(|unmoved| Some(unmoved.knob.thread()?.tid));
+        let unmoved: BTreeSet<u32> = unmoved.collect();
+        self.moved.extend(tids.into_iter().filter(|tid| !unmoved.contains(tid)));
+        taken
     }
 
     /// Keeps threads away that have come to the root cpuset since the last time: the kernel's, and those that another program
@@ -148,11 +153,19 @@ impl<'s> Applied<'s> {
         self.moved.len()
     }
 
-    /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.
+    /// Returns the interrupts and threads that the kernel did not let cox move, and why, one sentence each: only writing their
+    /// affinity tells. Threads that the kernel has bound to a CPU are left out, because they come only if something gives them
+    /// work.
     #[must_use]
-    pub fn unmoved_interrupts(&self) -> Vec<String> {
-        let unmoved = self.session.unmoved().iter().filter(|knob| knob.thread().is_none());
+    pub fn unmoved(&self) -> Vec<String> {
+        let unmoved = self.session.unmoved().iter().filter(|unmoved| unmoved.why != Why::Bound);
         unmoved.map(ToString::to_string).collect()
+    }
+
+    /// Returns what could not be restored of the changes of sessions that were killed, one sentence each.
+    #[must_use]
+    pub fn inherited(&self) -> &[String] {
+        self.session.inherited()
     }
 
     /// Restores everything.
