@@ -296,8 +296,11 @@ impl Recorder {
             let cpus = self.kept_in(&folder);
             if cpus != before {
                 let mut threads = self.threads.borrow_mut();
-                let inside = threads.values_mut().filter(|thread| thread.cgroups.values().any(|its| *its == folder));
-                inside.for_each(|thread| thread.confine(cpus.clone()));
+                let is_inside = |thread: &RecordedThread| thread.cgroups.values().any(|its| *its == folder);
+                // Those that are bound keep their CPUs (update_tasks_cpumask in kernel/cgroup/cpuset.c).
+                let is_bound = |tid: &u32| self.fixed.borrow().get(tid) == Some(&Why::Bound);
+                let inside = threads.iter_mut().filter(|(tid, thread)| is_inside(thread) && !is_bound(tid));
+                inside.for_each(|(_, thread)| thread.confine(cpus.clone()));
             }
         }
         changed
