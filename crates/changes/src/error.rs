@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::knob::Knob;
+use crate::unmoved::Why;
 use crate::value::Value;
 
 /// A change that was not made, or not undone.
@@ -77,12 +78,12 @@ pub enum Error {
         limit: &'static str,
     },
     /// The kernel does not let this thread or interrupt be moved.
-    #[error("{knob} cannot be changed: the kernel does not allow it ({source})")]
+    #[error("{knob} cannot be changed: {why}")]
     Unmovable {
         /// The knob.
         knob: Box<Knob>,
-        /// The kernel's error.
-        source: io::Error,
+        /// The reason.
+        why: Why,
     },
     /// A knob could not be read or written.
     #[error("{knob}: {source}{}", right(knob, source))]
@@ -138,16 +139,16 @@ impl Error {
         }
     }
 
-    /// Converts the kernel's error of a write. Some mean that the kernel itself decides where an interrupt or a thread
-    /// is: EPERM since Linux 6.12 and EIO before (irq_select_affinity_usr in kernel/irq/proc.c); EINVAL for
-    /// PF_NO_SETAFFINITY and kthreadd (cgroup_procs_write_start in kernel/cgroup/cgroup.c).
+    /// Converts the kernel's error of a write. Some mean that the kernel leaves an interrupt or a thread where it is
+    /// ([`Why`]).
     pub(crate) fn of_write(knob: &Knob, answer: io::Error) -> Error {
-        match (knob, answer.raw_os_error()) {
-            (Knob::Interrupt { .. }, Some(libc::EPERM | libc::EIO)) | (Knob::Membership { .. }, Some(libc::EINVAL)) => {
-                Error::Unmovable { knob: Box::new(knob.clone()), source: answer }
-            }
-            _ => Error::of(knob, answer),
-        }
+        let why = match (knob, answer.raw_os_error()) {
+            (Knob::Interrupt { .. }, Some(libc::EPERM | libc::EIO)) => Why::Managed,
+            (Knob::Interrupt { .. }, Some(libc::ENOSPC)) => Why::NoVector,
+            (Knob::Membership { .. }, Some(libc::EINVAL)) => Why::Bound,
+            _ => return Error::of(knob, answer),
+        };
+        Error::Unmovable { knob: Box::new(knob.clone()), why }
     }
 }
 

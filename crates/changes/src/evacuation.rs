@@ -48,7 +48,8 @@ impl<'c> OwnCgroups<'c> {
         folder.ancestors().find(|above| !self.contains(above)).map(Path::to_owned)
     }
 
-    fn contains(&self, folder: &Path) -> bool {
+    /// Returns whether the session has made this cgroup.
+    pub(crate) fn contains(&self, folder: &Path) -> bool {
         self.0.contains(&folder)
     }
 }

@@ -8,12 +8,20 @@ use crate::knob::Knob;
 pub(crate) struct Base<'b> {
     pub(crate) original: &'b CpuSet,
     pub(crate) otherwise: &'b CpuSet,
-    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all. The kernel takes those of a
-    /// partition from a mask that somebody sets, although a thread of the kernel may have been created with them.
-    pub(crate) possible: Option<CpuSet>,
+    /// The CPUs that the kernel lets the knob have at present; `None` if it lets it have all.
+    pub(crate) possible: Option<Possible>,
     /// Whether an empty set means that the CPUs are not chosen yet, as in a new cpuset, and not that there are none, as
     /// in `rps_cpus`.
     pub(crate) is_open: bool,
+}
+
+/// CPUs that the kernel lets an affinity have. It takes those of a partition from a mask that somebody sets, although a thread
+/// of the kernel may have been created with them. Whether it keeps CPUs that are offline depends on its version and the cpuset.
+pub(crate) struct Possible {
+    /// The online CPUs that it lets the mask have.
+    pub(crate) cpus: CpuSet,
+    /// All online CPUs.
+    pub(crate) online: CpuSet,
 }
 
 impl<'b> Base<'b> {
@@ -22,7 +30,7 @@ impl<'b> Base<'b> {
     }
 
     /// Takes into account what the kernel lets the knob have.
-    pub(crate) fn within(self, possible: Option<CpuSet>) -> Base<'b> {
+    pub(crate) fn within(self, possible: Option<Possible>) -> Base<'b> {
         Base { possible, ..self }
     }
 
@@ -39,12 +47,22 @@ impl<'b> Base<'b> {
     pub(crate) fn is_without(&self, now: &CpuSet, claims: &[&CpuSet]) -> bool {
         let lacking: Vec<&CpuSet> = claims.iter().copied().filter(|cpus| now.intersection(cpus).is_empty()).collect();
         let set = self.without(lacking.iter().copied());
-        !lacking.is_empty() && (self.shown(&set) == *now || set == *now)
+        !lacking.is_empty() && (set == *now || self.is_shown(now, &set))
     }
 
-    /// Returns what the kernel shows after these CPUs were set.
+    /// Returns what the kernel shows after these CPUs were set; offline ones may be missing.
     pub(crate) fn shown(&self, set: &CpuSet) -> CpuSet {
-        self.possible.as_ref().map_or_else(|| set.clone(), |possible| set.intersection(possible))
+        let Some(Possible { cpus, online }) = &self.possible else { return set.clone() };
+        set.difference(&online.difference(cpus))
+    }
+
+    /// Returns whether the kernel may show `now` after the CPUs `set` were set.
+    fn is_shown(&self, now: &CpuSet, set: &CpuSet) -> bool {
+        let shown = self.shown(set);
+        let is_offline = |missing: &CpuSet| {
+            self.possible.as_ref().is_some_and(|possible| missing.intersection(&possible.online).is_empty())
+        };
+        *now == shown || (!now.is_empty() && now.is_subset(&shown) && is_offline(&shown.difference(now)))
     }
 }
 

@@ -38,6 +38,17 @@ pub struct JournalFolder {
     folder: PathBuf,
 }
 
+/// Returns what could not be restored of the changes of dead sessions that were `settled`, one line each.
+#[must_use]
+pub fn inherited(settled: &[(Entry, Undone)]) -> Vec<String> {
+    let of_session = |(entry, undone): &(Entry, Undone)| {
+        let whose = entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
+        let lines = undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}"));
+        lines.collect::<Vec<String>>()
+    };
+    settled.iter().flat_map(of_session).collect()
+}
+
 /// A file in the folder that this program has not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {

@@ -8,8 +8,10 @@ use machine::CpuSet;
 use crate::error::Error;
 use crate::knob::{Knob, Thread};
 use crate::setting::Setting;
+use crate::unmoved::Why;
 use crate::value::Value;
 
+pub(crate) mod affinity;
 pub(crate) mod attr;
 mod cgroups;
 mod interrupts;
@@ -62,6 +64,16 @@ pub trait KnobIo {
     /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
 
+    /// Returns the CPUs that are online.
+    ///
+    /// # Errors
+    /// Fails if the machine's files cannot be read.
+    fn online_cpus(&self) -> Result<CpuSet, Error>;
+
+    /// Returns why the kernel lets nobody set this thread's affinity at present: [`Why::Bound`] or [`Why::Deadline`]. `None`
+    /// if it does, or the thread has ended.
+    fn fixed(&self, thread: Thread) -> Option<Why>;
+
     /// Returns the kernel's random id of this boot.
     ///
     /// # Errors
@@ -93,6 +105,27 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the cgroup does not exist.
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error>;
+
+    /// Returns the cgroups directly below `cgroup` that would lose values of their own if this controller were turned off.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the cgroup does not exist.
+    fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error>;
+}
+
+/// Converts the kernel's error of a write. An affinity is refused with EINVAL or EBUSY also for other reasons, so this looks
+/// at the thread again. The creator of a thread of the kernel may bind it to a CPU after somebody has seen it (kthread_bind).
+pub(crate) fn refused(knob_io: &dyn KnobIo, knob: &Knob, answer: io::Error) -> Error {
+    let (Knob::Affinity(thread), Some(libc::EINVAL | libc::EBUSY)) = (knob, answer.raw_os_error()) else {
+        return Error::of_write(knob, answer);
+    };
+    if knob_io.started_ns(thread.tid) != Some(thread.start_ns) {
+        return Error::Gone(Box::new(knob.clone()));
+    }
+    match knob_io.fixed(*thread) {
+        Some(why) => Error::Unmovable { knob: Box::new(knob.clone()), why },
+        None => Error::of_write(knob, answer),
+    }
 }
 
 /// Writes the value that a knob has, to find out whether it could be changed. Returns the value.

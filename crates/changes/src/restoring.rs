@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::format::Change;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
-use crate::ownership::is_ours;
+use crate::ownership::{is_ours, lacks_only_offline};
 use crate::value::Value;
 
 /// What kind of value a knob had when cox checked whether to restore it.
@@ -33,6 +33,8 @@ pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Re
     Ok(match () {
         () if now == change.original || is_elsewhere(change, &now) => Found::Original,
         () if ours.get() => Found::Ours,
+        // The kernel has not kept the offline CPUs of the original.
+        () if lacks_only_offline(knob_io, knob, &now, &change.original) => Found::Original,
         () => Found::Theirs(now),
     })
 }

@@ -17,13 +17,14 @@ use crate::guardian::Guardian;
 use crate::handle::{Gate, KnobHandle};
 use crate::housekeeping::Base;
 use crate::journal::Journal;
-use crate::journals::JournalFolder;
+use crate::journals::{JournalFolder, inherited};
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::other_sessions::Others;
-use crate::ownership::{is_ours, possible};
+use crate::ownership::{is_ours, possible, shows};
 use crate::request::{ChangeRequest, batches, conflict, merge};
 use crate::undo::Undone;
+use crate::unmoved::Unmoved;
 use crate::value::Value;
 
 /// A session and its changes. [`Session::end`] and dropping the session restore everything; if the process is killed,
@@ -36,7 +37,7 @@ pub struct Session<'h> {
     changes: Vec<Change>,
     /// The last change of each knob, by its place in `changes`.
     taken: BTreeMap<Knob, usize>,
-    unmoved: Vec<Knob>,
+    unmoved: Vec<Unmoved>,
     births: Vec<Change>,
     gate: Arc<Gate>,
     inherited: Vec<String>,
@@ -67,14 +68,7 @@ impl<'h> Session<'h> {
         // journal without a guardian.
         let guardian = guardian(&path)?;
         let lock = journals.lock()?;
-        let mut inherited = Vec::new();
-        for (entry, undone) in journals.settle_dead(&lock, knob_io)? {
-            let whose =
-                entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
-            inherited.extend(
-                undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")),
-            );
-        }
+        let inherited = inherited(&journals.settle_dead(&lock, knob_io)?);
         for entry in journals.look(knob_io)?.entries {
             if let (Some(Problem::Newer(format)), true) = (&entry.problem, entry.alive) {
                 return Err(Error::Newer { path: entry.path, format: *format });
@@ -146,7 +140,7 @@ impl<'h> Session<'h> {
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed; [`Error::Gone`] for a
-    /// file; [`Error::NotTaken`]; the kernel's error. In the last three cases the knobs taken so far remain taken: end
+    /// file, and for a process that was to be stopped; [`Error::NotTaken`]; the kernel's error. In the last three cases the knobs taken so far remain taken: end
     /// the session to restore them.
     pub fn take(&mut self, requests: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
         let requests = merge(requests)?;
@@ -178,7 +172,7 @@ impl<'h> Session<'h> {
                 (None, None) => continue,
             };
             match unless_ended(self.write(&change, &wanted)) {
-                Err(Error::Unmovable { knob, .. }) => self.unmoved.push(*knob),
+                Err(Error::Unmovable { knob, why }) => self.unmoved.push(Unmoved { knob: *knob, why }),
                 done => _ = done?,
             }
         }
@@ -206,10 +200,9 @@ impl<'h> Session<'h> {
         self.taken.get(&request.knob).is_none_or(|at| is_confined(at) && request.claim != Claim::Confined)
     }
 
-    /// Returns the memberships and interrupts that the kernel did not let the session change: threads of the kernel that
-    /// belong to a CPU, and managed interrupts.
+    /// Returns the affinities, memberships and interrupts that the kernel did not let the session change, and why.
     #[must_use]
-    pub fn unmoved(&self) -> &[Knob] {
+    pub fn unmoved(&self) -> &[Unmoved] {
         &self.unmoved
     }
 
@@ -360,7 +353,7 @@ impl<'h> Session<'h> {
         }
         self.knob_io.write(&change.knob, wanted)?;
         let found = self.knob_io.read(&change.knob)?;
-        if change.claim.covers(&found) || matches!(change.claim, Claim::Within(_)) {
+        if shows(self.knob_io, &change.knob, &change.claim, &found) || matches!(change.claim, Claim::Within(_)) {
             return Ok(());
         }
         // The kernel accepts that a thread which is about to end is moved, and does not move it.
@@ -383,10 +376,11 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Turns the error for a thread that has ended into `None`. A file that does not exist remains an error.
+/// Turns the error for a thread that has ended into `None`. A file that does not exist remains an error, and a process that
+/// was to be stopped: it may have been started again, with another id.
 fn unless_ended<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
-        Err(Error::Gone(knob)) if knob.thread().is_some() => Ok(None),
+        Err(Error::Gone(knob)) if knob.thread().is_some() && !matches!(*knob, Knob::Running(_)) => Ok(None),
         result => result.map(Some),
     }
 }

@@ -13,6 +13,7 @@ use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::restoring::{Found, put_back};
 use crate::undone::{Left, Undone};
+use crate::unmoved::Why;
 
 /// Maximum number of passes over the threads of a process. A thread that inherited a value from the session may create
 /// another thread before the sweep has restored it. The new thread then inherits the value too, and the next pass finds
@@ -76,6 +77,8 @@ fn look(
                 }
                 Ok(Found::Original | Found::Theirs(_)) => {}
                 Err(Error::Gone(_)) => more = true,
+                // The kernel has given it its mask (a worker of io_uring).
+                Err(Error::Unmovable { why: Why::Bound, .. }) => {}
                 Err(error) => undone.left.push(Left::of(knob, births, error.to_string())),
             }
         }

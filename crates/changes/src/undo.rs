@@ -2,7 +2,7 @@
 //! any number of times; the result is always the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::claim::Claim;
 use crate::error::Error;
@@ -12,6 +12,8 @@ use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::restoring::{Found, put_back};
 pub use crate::undone::{Left, Undone};
+use crate::unmoved::Why;
+use crate::value::Value;
 
 /// Restores `changes` in reverse order, except for those that `is_held` finds to be held by another session.
 ///
@@ -28,6 +30,12 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
     for change in changes.iter().rev() {
         if is_held(change) {
             undone.inherited += 1;
+            continue;
+        }
+        if let Some(user) = user_of(knob_io, change, &own) {
+            let reason =
+                format!("{} below it has CPUs or memory nodes of its own now, and would lose them", user.display());
+            undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
             continue;
         }
         let around = own.around(&change.knob);
@@ -51,6 +59,8 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
         match result {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
             _ if around.is_some() && change.knob.file().is_some() => undone.restored += 1,
+            // The kernel has bound this thread meanwhile, to CPUs of its choice, and lets nobody set its mask any more.
+            Ok(Found::Theirs(_)) | Err(Error::Unmovable { .. }) if is_bound(knob_io, &change.knob) => undone.gone += 1,
             Ok(Found::Theirs(now)) => {
                 let reason = format!("its value is now {now}, which was not set by cox");
                 undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
@@ -64,6 +74,22 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], is_held: &dyn Fn(&Change) 
         }
     }
     undone
+}
+
+/// Returns a cgroup that another program has given values of its own since the session turned a controller on; `None` for other
+/// changes. The kernel forgets these values when the controller is turned off. Between this check and the write, a program could
+/// set another one: the kernel has no call that does both.
+fn user_of(knob_io: &dyn KnobIo, change: &Change, own: &OwnCgroups<'_>) -> Option<PathBuf> {
+    let (Knob::Controller { cgroup, name }, Value::Present(false)) = (&change.knob, &change.original) else {
+        return None;
+    };
+    // If the cgroups cannot be listed, turning the controller off fails, too.
+    knob_io.users_of(cgroup, name).ok()?.into_iter().find(|user| !own.contains(user))
+}
+
+/// Returns whether this is the affinity of a thread that the kernel has bound to its CPUs.
+fn is_bound(knob_io: &dyn KnobIo, knob: &Knob) -> bool {
+    matches!(knob, Knob::Affinity(thread) if knob_io.fixed(*thread) == Some(Why::Bound))
 }
 
 /// Restores a mask that the session has `set` after its cpuset had changed, and has restored before the cpuset was.

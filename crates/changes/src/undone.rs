@@ -14,7 +14,8 @@ pub struct Undone {
     /// Number of restored knobs of new threads that the session did not know: they had inherited a value that the
     /// session had set.
     pub born: usize,
-    /// Number of knobs whose thread or file does not exist any more.
+    /// Number of knobs whose thread or file does not exist any more, and of masks of threads that the kernel has bound since
+    /// then.
     pub gone: usize,
     /// Number of knobs left to another session, which restores them when it ends.
     pub inherited: usize,

@@ -24,6 +24,8 @@ pub struct Scheduling {
 impl Scheduling {
     /// SCHED_IDLE: the thread runs only if no other thread on its CPU can.
     pub const IDLE: u32 = 5;
+    /// SCHED_DEADLINE: the thread has a budget of CPU time in each period. cox neither sets nor restores it.
+    pub const DEADLINE: u32 = 6;
 
     /// Returns the same scheduling, in SCHED_IDLE.
     #[must_use]

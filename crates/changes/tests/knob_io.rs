@@ -53,6 +53,13 @@ fn an_affinity_is_set_and_read() {
         let one = Value::Cpus(all.iter().take(1).collect());
         knob_io.write(&knob, &one).unwrap();
         assert_eq!(knob_io.read(&knob).unwrap(), one);
+        // The kernel leaves out CPUs that it does not have.
+        let Value::Cpus(mut long) = one.clone() else { panic!("no mask") };
+        long.insert(1500);
+        knob_io.write(&knob, &Value::Cpus(long)).unwrap();
+        assert_eq!(knob_io.read(&knob).unwrap(), one);
+        let beyond = Value::Cpus([1500].into_iter().collect());
+        assert!(matches!(knob_io.write(&knob, &beyond), Err(Error::Knob { .. })), "none of its CPUs exists");
     });
 }
 

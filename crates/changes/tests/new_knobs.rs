@@ -159,11 +159,6 @@ fn a_process_that_ends_while_it_is_stopped_is_gone() {
     let undone = session.end();
     assert!(undone.gone == 1 && undone.left.is_empty(), "{undone:?}");
     assert!(machine.io.threads()[&5].is_stopped);
-    let mut session = machine.begin(&journals);
-    machine.io.refuse(0, Refusal::Gone);
-    session.take([exactly(Knob::Running(machine.thread(1)), text(STOPPED))]).unwrap();
-    machine.io.refuse_nothing();
-    assert_eq!(session.end().gone, 0, "it was never taken");
 }
 
 /// A process that sleeps until the test ends.
@@ -232,4 +227,43 @@ fn a_process_of_this_machine_that_is_killed_while_it_is_stopped_is_gone() {
     sleeper.kill();
     let undone = session.end();
     assert!(undone.gone == 1 && undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
+}
+
+/// It may have been started again.
+#[test]
+fn a_process_that_has_ended_cannot_be_stopped_and_that_is_a_failure() {
+    for refused_at in [None, Some(0), Some(1)] {
+        let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+        let knob = Knob::Running(machine.thread(5));
+        let mut session = machine.begin(&journals);
+        match refused_at {
+            None => machine.io.end(5),
+            Some(number) => machine.io.refuse(number, Refusal::Gone),
+        }
+        let refused = session.take([exactly(knob.clone(), text(STOPPED))]).unwrap_err();
+        assert!(matches!(&refused, Error::Gone(gone) if **gone == knob), "{refused_at:?}: {refused}");
+        machine.io.refuse_nothing();
+        assert!(session.end().failures().next().is_none());
+    }
+}
+
+#[test]
+fn a_controller_stays_on_while_a_cgroup_of_somebody_else_would_lose_its_values() {
+    for (file, own) in [
+        ("cpuset.cpus", "0-1"),
+        ("cpuset.mems", "0"),
+        ("cpuset.cpus.exclusive", "1"),
+        ("cpuset.cpus.partition", "root invalid (x)"),
+    ] {
+        let ((folder, io), journals) = (v2(), TempDir::new().unwrap());
+        let mut session = begin(&io, &journals);
+        session.take([exactly(controller(""), Value::Present(true))]).unwrap();
+        let path = folder.path().join("sys/fs/cgroup/job").join(file);
+        fs::write(&path, format!("{own}\n")).unwrap();
+        let undone = session.end();
+        let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
+        assert!(undone.left.len() == 1 && undone.left[0].is_theirs, "{file}: {undone:?}");
+        assert!(left[0].contains("/sys/fs/cgroup/job below it has CPUs"), "{left:?}");
+        assert!(is_on(&io, "") && fs::read_to_string(&path).unwrap() == format!("{own}\n"), "{file}");
+    }
 }

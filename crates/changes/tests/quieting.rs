@@ -6,7 +6,7 @@ mod quieted;
 use std::fs;
 
 use changes::recorder::{Access, Refusal};
-use changes::{ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, Value};
+use changes::{ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, Unmoved, Value, Why};
 use quieted::{Machine, OWNER, SYSTEM, confined, cpus, exactly, file, folder, list, member, plan, present, text};
 use tempfile::TempDir;
 
@@ -470,5 +470,124 @@ fn a_shared_knob_with_its_original_value_is_no_failure_of_either_session() {
         let undone = session.end();
         assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
         assert_eq!(machine.io.read(&knob).unwrap(), Value::Cpus(cpus("0-3")));
+    }
+}
+
+/// The creator of a thread of the kernel binds it to a CPU after it has been created (kthread_bind).
+#[test]
+fn a_thread_that_the_kernel_binds_at_any_access_stays_and_ends_no_session() {
+    for is_killed in [false, true] {
+        for number in 0.. {
+            let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+            let mut before = machine.snapshot();
+            let mut session = machine.begin(&journals);
+            let thread = machine.thread(4);
+            machine.io.bind_before(number, 4, 1);
+            session.take(plan(&machine)).unwrap();
+            session.take([without(Knob::Affinity(thread), "2-3")]).unwrap();
+            let unmoved = Unmoved { knob: Knob::Affinity(thread), why: Why::Bound };
+            let was_bound = machine.io.fixed(thread).is_some();
+            let is_set = machine
+                .io
+                .take_log()
+                .iter()
+                .any(|access| matches!(access, Access::Write(knob, _) if *knob == unmoved.knob));
+            assert_eq!(session.unmoved().contains(&unmoved), was_bound && is_set, "access {number}");
+            if is_killed {
+                machine.kill(session);
+                assert_eq!(machine.settle(&journals), [Vec::<String>::new()], "access {number}");
+            } else {
+                let undone = session.end();
+                assert!(undone.left.is_empty() && undone.troubles.is_empty(), "access {number}: {undone:?}");
+            }
+            let mut now = machine.snapshot();
+            if was_bound {
+                assert_eq!(now.1.remove(&4).unwrap().0, "1", "access {number}");
+                before.1.remove(&4);
+            }
+            assert_eq!(now, before, "access {number}");
+            if !was_bound {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadline_thread_keeps_its_cpus_and_is_named() {
+    let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+    let before = machine.snapshot();
+    machine.io.make_deadline(1);
+    let mut session = machine.begin(&journals);
+    let mask = |tid| Knob::Affinity(machine.thread(tid));
+    session.take([without(mask(1), "3"), without(mask(2), "2")]).unwrap();
+    assert_eq!(session.unmoved(), [Unmoved { knob: mask(1), why: Why::Deadline }]);
+    assert_eq!(
+        (machine.io.threads()[&1].mask.clone(), machine.io.threads()[&2].mask.clone()),
+        (cpus("0-3"), cpus("1"))
+    );
+    let undone = session.end();
+    assert!(undone.left.is_empty(), "{undone:?}");
+    assert_eq!(machine.snapshot(), before);
+    // One that is in this class at the end only is not restored, which is a failure.
+    let mut session = machine.begin(&journals);
+    session.take([without(mask(2), "2")]).unwrap();
+    machine.io.make_deadline(2);
+    let failures: Vec<String> = session.end().failures().collect();
+    assert!(failures.len() == 1 && failures[0].contains("SCHED_DEADLINE"), "{failures:?}");
+}
+
+#[test]
+fn offline_cpus_of_a_mask_come_back() {
+    for (drops, is_killed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let pack = |knob, list: &str| ChangeRequest { claim: Claim::Within(cpus(list)), ..exactly(knob, text("")) };
+        let set = |knob, list: &str| exactly(knob, Value::Cpus(cpus(list)));
+        for request in [
+            (&|knob| without(knob, "3")) as &dyn Fn(Knob) -> ChangeRequest,
+            // All CPUs that are online.
+            &|knob| pack(knob, "0-3"),
+            &|knob| pack(knob, "1"),
+            &|knob| set(knob, "0,4"),
+        ] {
+            let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+            machine.write("sys/devices/system/cpu/possible", "0-5\n");
+            machine.io.ask(1, &cpus("0-4"));
+            assert_eq!(machine.io.threads()[&1].mask, cpus("0-4"), "in the root cpuset, offline CPUs stay");
+            if drops {
+                machine.io.drop_offline();
+            }
+            let mut session = machine.begin(&journals);
+            let request = request(Knob::Affinity(machine.thread(1)));
+            session.take([request.clone()]).unwrap();
+            assert!(session.has(&request.knob).unwrap(), "{request:?}");
+            let undone = if is_killed {
+                machine.kill(session);
+                machine.settle_all(&journals).remove(0)
+            } else {
+                session.end()
+            };
+            assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{drops} {request:?}: {undone:?}");
+            // The kernel may leave out a CPU that is offline, and then cox cannot restore it.
+            let whole = cpus(if drops { "0-3" } else { "0-4" });
+            assert_eq!(machine.io.threads()[&1].mask, whole, "{request:?}");
+        }
+    }
+}
+
+/// The kernel gives the thread all CPUs of the machine when it returns.
+#[test]
+fn offline_cpus_are_no_change_of_somebody_else() {
+    for drops in [false, true] {
+        let (machine, journals) = (Machine::new(), TempDir::new().unwrap());
+        machine.write("sys/devices/system/cpu/possible", "0-4\n");
+        if drops {
+            machine.io.drop_offline();
+        }
+        let mut session = machine.begin(&journals);
+        session.take(plan(&machine)).unwrap();
+        let undone = session.end();
+        assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
+        let masks: Vec<String> = (1..=5).map(|tid| machine.masks()[&tid].0.clone()).collect();
+        assert_eq!(masks, ["0-3", "1-2", "2", "3", "1-3"]);
     }
 }

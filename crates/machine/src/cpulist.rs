@@ -105,6 +105,21 @@ impl CpuSet {
         })
     }
 
+    /// Returns the set as sched_setaffinity(2) takes it: bit n of word w is CPU 64w + n. The last word is not zero. The kernel
+    /// takes a mask of any length: CPUs beyond its end are not in it.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Returns the set that sched_getaffinity(2) has written as words.
+    #[must_use]
+    pub fn from_words(words: &[u64]) -> Self {
+        let mut set = Self { words: words.to_vec() };
+        set.trim();
+        set
+    }
+
     /// Returns the CPUs in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
@@ -273,6 +288,17 @@ mod tests {
             assert!(matches!(text.parse::<CpuSet>(), Err(ParseCpuSetError::TooLarge(_))));
         }
         assert_eq!(set("1048575").len(), 1);
+    }
+
+    #[test]
+    fn words_have_each_cpu_at_its_bit() {
+        let words = |list: &str| set(list).words().to_vec();
+        assert_eq!((words(""), words("0,63"), words("64")), (vec![], vec![1 << 63 | 1], vec![0, 1]));
+        let mut long = vec![0; 24];
+        (long[0], long[23]) = (1, 1 << 28);
+        assert_eq!(words("0,1500"), long);
+        long.push(0);
+        assert_eq!(CpuSet::from_words(&long), set("0,1500"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Number of CPUs that a process can really use, from its affinity mask, its cpuset and its CPU quota.
 
+use std::io;
+
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
@@ -89,6 +91,21 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     Ok(allowed.intersection(&Topology::read_online(root)?))
 }
 
+/// Returns a task's affinity mask, with the CPUs that are offline: the task may use them as soon as they are online again.
+/// `sched_getaffinity` leaves these CPUs out.
+///
+/// # Errors
+/// When the task does not exist, or the kernel does not show its mask.
+pub fn affinity(root: &Root, tid: u32) -> Result<CpuSet, Error> {
+    // The thread's own folder: the one of a process sums over all its threads.
+    let mask = Task::thread(root, tid, tid).status()?.allowed_cpus;
+    if mask.is_empty() {
+        let source = io::Error::other("its status has no Cpus_allowed_list");
+        return Err(Error::Call { call: format!("reading the affinity of task {tid}"), source });
+    }
+    Ok(mask)
+}
+
 /// Returns the CPUs that a task can ever run on, whatever its affinity mask: the online CPUs of its cpuset. If a mask
 /// contains none of these CPUs, the kernel does not keep it, and allows the task all of them instead.
 ///
@@ -153,6 +170,27 @@ mod tests {
             possible_cpus(&Root::at(root.path()), Who::Task(7)).expect("possible CPUs").to_string()
         };
         assert_eq!((possible("0-3\n"), possible("0,2-3\n")), ("1-2".into(), "2".into()));
+    }
+
+    #[test]
+    fn an_affinity_has_its_offline_cpus() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("mkdir");
+            std::fs::write(path, text).expect("write");
+        };
+        for (tid, line) in [(7, "Cpus_allowed_list:\t0-1,3\n"), (8, "")] {
+            for at in [format!("proc/{tid}/status"), format!("proc/{tid}/task/{tid}/status")] {
+                write(&at, &format!("Tgid:\t{tid}\nPid:\t{tid}\n{line}"));
+            }
+        }
+        write("sys/devices/system/cpu/online", "0-2\n");
+        let root = Root::at(folder.path());
+        assert_eq!(affinity(&root, 7).expect("a mask").to_string(), "0-1,3");
+        assert_eq!(allowed_cpus(&root, Who::Task(7)).expect("a mask").to_string(), "0-1");
+        // An empty mask could not be restored.
+        assert!(affinity(&root, 8).is_err() && affinity(&root, 9).is_err_and(|error| error.is_gone()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session};
+use changes::{ChangeRequest, Error, Name, Session, Why};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
@@ -116,10 +116,12 @@ impl<'s> Applied<'s> {
     }
 
     fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
-        let threads: Vec<u32> =
-            requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid).collect();
+        let tids: Vec<u32> = requests.iter().filter_map(|request| Some(request.knob.thread()?.tid)).collect();
+        let before = self.session.unmoved().len();
         self.session.take(requests)?;
-        self.moved.extend(threads);
+        let unmoved = self.session.unmoved()[before..].iter().filter_map(|unmoved| Some(unmoved.knob.thread()?.tid));
+        let unmoved: BTreeSet<u32> = unmoved.collect();
+        self.moved.extend(tids.into_iter().filter(|tid| !unmoved.contains(tid)));
         Ok(())
     }
 
@@ -202,11 +204,19 @@ impl<'s> Applied<'s> {
         self.moved.len()
     }
 
-    /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.
+    /// Returns the interrupts and threads that the kernel did not let cox move, and why, one sentence each: only writing their
+    /// affinity tells. Threads that the kernel has bound to a CPU are left out, because they come only if something gives them
+    /// work.
     #[must_use]
-    pub fn unmoved_interrupts(&self) -> Vec<String> {
-        let unmoved = self.session.unmoved().iter().filter(|knob| knob.thread().is_none());
+    pub fn unmoved(&self) -> Vec<String> {
+        let unmoved = self.session.unmoved().iter().filter(|unmoved| unmoved.why != Why::Bound);
         unmoved.map(ToString::to_string).collect()
+    }
+
+    /// Returns what could not be restored of the changes of sessions that were killed, one sentence each.
+    #[must_use]
+    pub fn inherited(&self) -> &[String] {
+        self.session.inherited()
     }
 
     /// Restores everything.

@@ -51,6 +51,15 @@ pub enum Wants {
     AtLeast(u64),
     /// This word or number.
     Exactly(&'static str),
+    /// This word, but a setting with the word `except` stays: the undo could not restore what the kernel forgets then.
+    Unless {
+        /// The word that it needs.
+        word: &'static str,
+        /// The word with which it stays.
+        except: &'static str,
+        /// What the kernel would forget.
+        forgets: &'static str,
+    },
 }
 
 /// All rows, in the order in which they are applied.
@@ -195,7 +204,8 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
         knob: Knob::File,
-        wants: Wants::Exactly("performance"),
+        // The governor `userspace` begins with the frequency that the CPU has (drivers/cpufreq/cpufreq_userspace.c).
+        wants: Wants::Unless { word: "performance", except: "userspace", forgets: "the frequency in scaling_setspeed" },
         why: "changes of the clock frequency",
         price: "the CPU uses more power",
     },

@@ -4,10 +4,10 @@ use std::env;
 use std::process;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use changes::guardian::Guardian;
 use changes::undo::Undone;
-use changes::{JournalFolder, LiveKnobIo, Name, Session};
+use changes::{JournalFolder, Knob, KnobIo, LiveKnobIo, Name, Session, inherited};
 use machine::{CpuSet, Root};
 use report::quiet::{QuietReport, SCHEMA_VERSION, Setting, Undone as Restored};
 use session::{Ended, Engine, Launch, NoCommand, Subject, Target};
@@ -49,6 +49,18 @@ impl Wanted {
             Wanted::Count(count) => choose(facts, *count),
         }
     }
+}
+
+/// Changes that were left to the machine.
+pub struct Lasting {
+    /// The plan.
+    pub plan: Plan,
+    /// How many threads were moved.
+    pub moved: usize,
+    /// The name by which the changes can be undone.
+    pub name: Name,
+    /// What could not be restored of the changes of sessions that were killed, one sentence each.
+    pub diagnostics: Vec<String>,
 }
 
 /// The engine that keeps CPUs quiet.
@@ -94,16 +106,39 @@ impl Quieting {
         }
     }
 
-    /// Applies the plan, and leaves it to the machine. Returns it with the name by which it can be undone.
+    /// Applies the plan, and leaves it to the machine.
     ///
     /// # Errors
     /// As [`Engine::probe`] and [`Engine::apply`].
-    pub fn keep(mut self) -> Result<(Plan, usize, Name)> {
+    pub fn keep(mut self) -> Result<Lasting> {
         self.probe(&Target::Machine)?;
         self.apply(&Subject::Machine)?;
         let applied = self.applied.take().context("level pin changes nothing without a program")?;
         let (plan, moved) = (applied.plan().clone(), applied.moved());
-        Ok((plan, moved, applied.keep()?))
+        Ok(Lasting { plan, moved, name: applied.keep()?, diagnostics: self.report.diagnostics })
+    }
+
+    /// Restores what sessions have left that were killed: it would be taken for settings of the user. What could not be restored
+    /// is told in the report, because the journals that name it are removed.
+    fn settle_dead(&mut self, journals: &JournalFolder, knob_io: &dyn KnobIo) -> Result<()> {
+        let lock = journals.lock()?;
+        self.report.diagnostics.extend(inherited(&journals.settle_dead(&lock, knob_io)?));
+        Ok(())
+    }
+
+    fn plan(&mut self, target: &Target) -> Result<()> {
+        let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+        let plan = plan(&facts, &self.wanted.choose(&facts)?, self.extent);
+        if self.extent.level > Level::Pin && plan.cpusets.is_none() {
+            let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
+            bail!("{}", why.map_or_else(String::new, |why| format!("{}. Fix: {}", why.what, why.instead)));
+        }
+        self.command = target.words();
+        self.nohz_full = facts.nohz_full.clone().unwrap_or_default();
+        let obstacles = plan.obstacles.iter().map(|obstacle| format!("{} → {}", obstacle.what, obstacle.instead));
+        self.report.stays = plan.chosen.prices.iter().cloned().chain(obstacles).collect();
+        self.plan = Some(plan);
+        Ok(())
     }
 
     /// Returns the quiet CPUs whose tick the kernel can stop.
@@ -127,8 +162,8 @@ impl Quieting {
         }
         let Some(mut applied) = self.applied.take() else { return Ok(()) };
         self.report.threads_moved = applied.moved() as u64;
-        let unmoved = applied.unmoved_interrupts().into_iter();
-        self.report.stays.extend(unmoved.map(|name| format!("{name} cannot be moved: the kernel manages it")));
+        self.report.stays.extend(applied.unmoved());
+        self.report.diagnostics.extend_from_slice(applied.inherited());
         let refused = applied.take_refused();
         let undone = applied.end();
         self.report.undone = restored(&undone);
@@ -148,6 +183,16 @@ fn kept_ticks(cpus: &CpuSet, per_s: f64, kept: &[Kept]) -> Option<String> {
         kept.iter().map(|kept| format!("{} ({}, {} times)", kept.meaning, kept.name, kept.count)).collect();
     let why = if reasons.is_empty() { "the kernel does not say why".to_owned() } else { reasons.join(", ") };
     Some(format!("the tick of CPUs {cpus}, {per_cpu:.1} times a second on each: {why}"))
+}
+
+/// Says why the plan was not applied. Only irqbalance is stopped.
+fn not_applied(error: changes::Error) -> Error {
+    match &error {
+        changes::Error::Gone(knob) if matches!(**knob, Knob::Running(_)) => {
+            anyhow!("irqbalance has ended or been restarted meanwhile. Fix: start cox again")
+        }
+        _ => Error::from(error),
+    }
 }
 
 fn restored(undone: &Undone) -> Restored {
@@ -183,23 +228,11 @@ impl Engine for Quieting {
         }
         if self.extent.level > Level::Pin {
             privileged()?;
-            // What a killed session left would be taken for settings of the user.
-            let journals = JournalFolder::of_user();
-            let lock = journals.lock()?;
-            journals.settle_dead(&lock, self.knob_io)?;
+            self.settle_dead(&JournalFolder::of_user(), self.knob_io)?;
         }
-        let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-        let plan = plan(&facts, &self.wanted.choose(&facts)?, self.extent);
-        if self.extent.level > Level::Pin && plan.cpusets.is_none() {
-            let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
-            bail!("{}", why.map_or_else(String::new, |why| format!("{}. Fix: {}", why.what, why.instead)));
-        }
-        self.command = target.words();
-        self.nohz_full = facts.nohz_full.clone().unwrap_or_default();
-        let obstacles = plan.obstacles.iter().map(|obstacle| format!("{} → {}", obstacle.what, obstacle.instead));
-        self.report.stays = plan.chosen.prices.iter().cloned().chain(obstacles).collect();
-        self.plan = Some(plan);
-        Ok(())
+        // There will be no report then.
+        let diagnostics = self.report.diagnostics.join("; ");
+        self.plan(target).map_err(|error| if diagnostics.is_empty() { error } else { error.context(diagnostics) })
     }
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
@@ -226,7 +259,7 @@ impl Engine for Quieting {
             let applied = Applied::make(session, plan, Box::new(tasks), &program).map_err(|refused| {
                 let (error, undone) = *refused;
                 let failures: Vec<String> = undone.failures().collect();
-                let error = Error::from(error);
+                let error = not_applied(error);
                 if failures.is_empty() { error } else { error.context(failures.join("; ")) }
             })?;
             self.applied = Some(applied);
@@ -285,6 +318,9 @@ fn privileged() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use changes::recorder::{RecordedThread, Recorder, Refusal};
+    use changes::{ChangeRequest, Claim, Value};
+
     use super::*;
 
     #[test]
@@ -299,5 +335,62 @@ mod tests {
             "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run (SCHED, 1255 times)"
         );
         assert!(kept_ticks(&cpus, 502.0, &[]).unwrap().ends_with("does not say why"));
+    }
+
+    #[test]
+    fn irqbalance_that_is_gone_is_one_line() {
+        let thread = changes::Thread { tid: 900, start_ns: 7 };
+        let gone = |knob| not_applied(changes::Error::Gone(Box::new(knob)));
+        let error = gone(Knob::Running(thread));
+        assert_eq!(format!("{error:#}"), "irqbalance has ended or been restarted meanwhile. Fix: start cox again");
+        assert!(gone(Knob::File("/proc/sys/x".into())).to_string().contains("/proc/sys/x does not exist"));
+    }
+
+    #[test]
+    fn what_a_killed_session_left_and_cannot_be_restored_is_told() {
+        let (folder, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (path, text) in [
+            ("proc/self/mountinfo", ""),
+            ("proc/sys/kernel/random/boot_id", "this\n"),
+            ("proc/sys/vm/stat_interval", "1\n"),
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let machine = Recorder::at(folder.path()).unwrap();
+        let journals = JournalFolder::at(journals.path());
+        let mut killed = Session::begin(&machine, journals.clone(), 1000, "cox quiet -- ./app", |_| Ok(None)).unwrap();
+        let claim = Claim::Exactly(Value::Text("120".into()));
+        let knob = Knob::File("/proc/sys/vm/stat_interval".into());
+        killed.take([ChangeRequest { engine: "quiet".into(), knob, claim, heir_of: Vec::new() }]).unwrap();
+        std::mem::forget(killed);
+        // Another process has its id.
+        let cpu: CpuSet = [0].into_iter().collect();
+        machine.add(
+            1000,
+            RecordedThread {
+                start_ns: 9,
+                mask: cpu,
+                asked: None,
+                creator: None,
+                cgroups: std::collections::BTreeMap::new(),
+                is_fixed: false,
+                is_stopped: false,
+            },
+        );
+        // The value is read, then written.
+        machine.refuse(1, Refusal::Errno(libc::EIO));
+        let mut quieting = Quieting::new(Wanted::Count(1), Extent { level: Level::Full, isolated: false });
+        quieting.settle_dead(&journals, &machine).unwrap();
+        let [said] = quieting.report.diagnostics.as_slice() else { panic!("{:?}", quieting.report.diagnostics) };
+        for part in
+            ["left by a session of cox quiet -- ./app that was killed", "stat_interval was not restored", "echo '1'"]
+        {
+            assert!(said.contains(part), "{said}");
+        }
+        // Its journal is removed, so nobody would tell this later.
+        quieting.settle_dead(&journals, &machine).unwrap();
+        assert_eq!(quieting.report.diagnostics.len(), 1);
     }
 }

@@ -28,8 +28,8 @@ pub struct Facts {
     pub files: BTreeMap<PathBuf, String>,
     /// Where cpusets can be made.
     pub cpusets: Cpusets,
-    /// Process of irqbalance, which moves interrupts back.
-    pub irqbalance: Option<Thread>,
+    /// Processes of irqbalance, which moves interrupts back.
+    pub irqbalance: Vec<Thread>,
 }
 
 impl Facts {

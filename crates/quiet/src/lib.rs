@@ -32,7 +32,7 @@ pub use applied::Applied;
 pub use census::Census;
 pub use cpu_choice::{Chosen, Refusal, check, choose};
 pub use cpusets::OwnCpusets;
-pub use engine::{Quieting, Wanted};
+pub use engine::{Lasting, Quieting, Wanted};
 pub use facts::{Cpusets, Facts, Interrupt, Movable};
 pub use level::Level;
 pub use plan::{Extent, NOTHING, Obstacle, Plan, Step, What, plan};

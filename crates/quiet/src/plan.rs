@@ -270,8 +270,8 @@ impl Draft<'_> {
 
     fn interrupts(&mut self) {
         let facts = self.facts;
-        if let Some(process) = facts.irqbalance {
-            let what = What::Settings(vec![(Knob::Running(process), Claim::Exactly(Value::Text(STOPPED.to_owned())))]);
+        for process in &facts.irqbalance {
+            let what = What::Settings(vec![(Knob::Running(*process), Claim::Exactly(Value::Text(STOPPED.to_owned())))]);
             let name = format!("irqbalance (process {})", process.tid);
             let (now, wanted, why) = (RUNNING.to_owned(), STOPPED.to_owned(), "interrupts that it moves back");
             self.steps.push(Step { level: Level::Irq, name, what, now, wanted, why, price: "" });
@@ -304,7 +304,12 @@ impl Draft<'_> {
             for (path, text) in facts.files.iter().filter(|(path, _)| is_of(&pattern, path)) {
                 let knob = (row.knob)(path.clone());
                 let wanted = match row.wants {
-                    Wants::Exactly(word) => Wanted::Text(word.to_owned()),
+                    Wants::Unless { except, forgets, .. } if text == except => {
+                        let what = format!("{} stays {except}: the kernel would forget {forgets}", path.display());
+                        self.obstacle(row.level, what, format!("choose another value than {except} first"));
+                        continue;
+                    }
+                    Wants::Exactly(word) | Wants::Unless { word, .. } => Wanted::Text(word.to_owned()),
                     Wants::AtLeast(least) => {
                         Wanted::Text(text.parse::<u64>().map_or(text.clone(), |now| now.max(least).to_string()))
                     }

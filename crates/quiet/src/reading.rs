@@ -130,11 +130,15 @@ fn cpusets(root: &Root) -> Cpusets {
     }
 }
 
-fn irqbalance(root: &Root) -> Option<Thread> {
+/// Returns the processes of root with this name. Each user may give a process this name, but only root can move interrupts.
+fn irqbalance(root: &Root) -> Vec<Thread> {
     let is_it = |pid: &u32| root.read_text(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "irqbalance");
-    let tid = root.list_numbers("/proc").ok()?.into_iter().find(is_it)?;
-    let stat = Task::process(root, tid).stat().ok()?;
-    Some(Thread { tid, start_ns: stat.start_boottime_ns })
+    let of_root = |tid: u32| {
+        let process = Task::process(root, tid);
+        process.status().ok().filter(|status| status.uids == [0; 4])?;
+        Some(Thread { tid, start_ns: process.stat().ok()?.start_boottime_ns })
+    };
+    root.list_numbers("/proc").unwrap_or_default().into_iter().filter(is_it).filter_map(of_root).collect()
 }
 
 /// Returns the CPUs that a file lists; none if it cannot be read.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use ::machine::{CpuSet, Error};
-use changes::recorder::{Access, Refusal};
+use changes::recorder::{Access, RecordedThread, Refusal};
 use changes::{Claim, Knob, KnobIo, Value};
 use quiet::{Applied, Level, Plan, Step, Task, TaskList, What};
 
@@ -124,11 +124,16 @@ fn a_refusal_at_any_access_is_one_line_and_changes_nothing() {
     }
 }
 
-/// Whether a refusal does not matter: the thread has ended, or the kernel decides where a thread or an interrupt is.
+/// Whether a refusal does not matter: the thread has ended, or the kernel decides where a thread or an interrupt is. That an
+/// affinity is refused does not say so by itself: `a_thread_of_the_kernel_that_is_bound_…` has those that cannot have another.
 fn is_overcome(access: &Access, refusal: Refusal) -> bool {
     match (access, refusal) {
+        // irqbalance may have been restarted.
+        (Access::Read(Knob::Running(_)) | Access::Write(Knob::Running(_), _), Refusal::Gone) => false,
         (Access::Read(knob) | Access::Write(knob, _), Refusal::Gone) => knob.thread().is_some(),
-        (Access::Write(Knob::Interrupt { .. }, _), Refusal::Errno(errno)) => [libc::EIO, libc::EPERM].contains(&errno),
+        (Access::Write(Knob::Interrupt { .. }, _), Refusal::Errno(errno)) => {
+            [libc::EIO, libc::EPERM, libc::ENOSPC].contains(&errno)
+        }
         (Access::Write(Knob::Membership { .. }, _), Refusal::Errno(errno)) => errno == libc::EINVAL,
         _ => false,
     }
@@ -252,7 +257,7 @@ fn an_interrupt_that_turns_out_to_be_managed_stays_and_is_named() {
     machine.io.manage("virtio3-tx");
     let plan = machine.plan("1", Level::Full);
     let applied = machine.apply(&plan);
-    assert_eq!(applied.unmoved_interrupts(), ["affinity of interrupt virtio3-tx"]);
+    assert_eq!(applied.unmoved(), ["affinity of interrupt virtio3-tx cannot be changed: the kernel manages it"]);
     assert_eq!(machine.read("/proc/irq/42/smp_affinity_list"), "0-1");
     assert_eq!(machine.read("/proc/irq/24/smp_affinity_list"), "0");
     is_clean(&applied.end());
@@ -274,4 +279,113 @@ fn a_partition_that_the_kernel_finds_invalid_is_refused_with_its_reason() {
     is_clean(&undone);
     machine.io.write(&other, &Value::Present(false)).unwrap();
     machine.same(&before, "");
+}
+
+#[test]
+fn an_interrupt_for_which_the_other_cpus_have_no_vector_stays_and_is_named() {
+    let machine = busy_v1();
+    let before = machine.snapshot();
+    machine.io.exhaust("virtio3-tx");
+    let plan = machine.plan("1", Level::Full);
+    let applied = machine.apply(&plan);
+    let said = "affinity of interrupt virtio3-tx cannot be changed: the other CPUs have no interrupt vector left";
+    assert_eq!(applied.unmoved(), [said]);
+    assert_eq!(machine.read("/proc/irq/42/smp_affinity_list"), "0-1");
+    assert_eq!(machine.read("/proc/irq/24/smp_affinity_list"), "0");
+    is_clean(&applied.end());
+    machine.same(&before, "");
+}
+
+/// Until it runs, nobody can move it to another cgroup. Its creator binds it before it runs (kthread_bind).
+#[test]
+fn a_thread_of_the_kernel_that_is_bound_at_any_access_disturbs_neither_a_session_nor_a_sweep() {
+    for Scene { name, machine, cpus } in SCENES.iter().filter(|scene| scene.is_brief()) {
+        for is_swept in [false, true] {
+            for number in 0.. {
+                let machine = machine();
+                let plan = machine.plan(cpus, Level::Full);
+                let machine = machine.launch(&plan);
+                let before = machine.snapshot();
+                let cpu = plan.chosen.cpus.first().unwrap();
+                let bear = || {
+                    machine.bear_of_kernel(60);
+                    let newborn = machine.io.threads()[&60].clone();
+                    machine.io.add(60, RecordedThread { is_fixed: true, ..newborn });
+                };
+                let what = format!("{name}, access {number}, swept: {is_swept}");
+                let applied = if is_swept {
+                    let mut applied = machine.apply(&plan);
+                    bear();
+                    machine.io.bind_before(number, 60, cpu);
+                    applied.sweep().unwrap_or_else(|error| panic!("{what}: {error}"));
+                    applied
+                } else {
+                    bear();
+                    let session = machine.begin(OWNER);
+                    machine.io.bind_before(number, 60, cpu);
+                    machine.try_apply(session, &plan, PROGRAM).unwrap_or_else(|refused| panic!("{what}: {}", refused.0))
+                };
+                let undone = applied.end();
+                let was_bound = machine.io.fixed(machine.thread(60)).is_some();
+                assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{what}: {undone:?}");
+                if was_bound {
+                    assert_eq!(machine.mask(60), cpu.to_string(), "{what}");
+                }
+                machine.io.end(60);
+                machine.same(&before, &what);
+                if !was_bound {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// As those of the governor schedutil are (`sugov:0`).
+#[test]
+fn a_deadline_thread_is_left_where_it_is_and_named() {
+    for machine in [busy_v1(), busy_v2()] {
+        let plan = machine.plan("1", Level::Full);
+        let mut applied = machine.apply(&plan);
+        machine.bear_of_kernel(60);
+        machine.io.make_deadline(60);
+        let moved = applied.moved();
+        applied.sweep().unwrap();
+        if plan.cpusets.as_ref().is_some_and(|own| own.system.is_none()) {
+            let said = "affinity of thread 60 cannot be changed: threads in SCHED_DEADLINE keep all their CPUs";
+            assert_eq!((applied.unmoved(), applied.moved()), (vec![said.to_owned()], moved));
+        }
+        is_clean(&applied.end());
+        assert_eq!(machine.io.threads()[&60].mask, machine.io.possible_cpus(machine.thread(60)).unwrap());
+    }
+}
+
+#[test]
+fn irqbalance_that_was_restarted_since_the_plan_was_made_is_a_failure_that_changes_nothing() {
+    let machine = busy_v2();
+    let plan = machine.plan("2", Level::Irq);
+    machine.io.end(IRQBALANCE);
+    let before = machine.snapshot();
+    let (error, undone) = *machine.try_apply(machine.begin(OWNER), &plan, PROGRAM).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, changes::Error::Gone(knob) if matches!(**knob, Knob::Running(_))), "{error}");
+    is_clean(&undone);
+    machine.same(&before, "");
+}
+
+#[test]
+fn all_processes_of_root_that_are_irqbalance_are_stopped_and_no_others() {
+    let machine = busy_v2();
+    for (pid, uid) in [(901, 0), (902, 1000)] {
+        machine.write(&format!("/proc/{pid}/comm"), "irqbalance\n");
+        machine
+            .write(&format!("/proc/{pid}/stat"), &machine.read("/proc/900/stat").replace("900 (", &format!("{pid} (")));
+        let status = machine.read("/proc/900/status").replace("Uid:\t0\t0", &format!("Uid:\t{uid}\t0"));
+        machine.write(&format!("/proc/{pid}/status"), &status);
+    }
+    let tids: Vec<u32> = machine.facts().irqbalance.iter().map(|thread| thread.tid).collect();
+    assert_eq!(tids, [900, 901]);
+    let steps = machine.plan("2", Level::Irq).steps;
+    let names: Vec<&str> =
+        steps.iter().map(|step| step.name.as_str()).filter(|name| name.contains("irqbalance")).collect();
+    assert_eq!(names, ["irqbalance (process 900)", "irqbalance (process 901)"]);
 }

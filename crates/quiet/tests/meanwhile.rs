@@ -325,3 +325,29 @@ fn a_controller_that_another_program_needs_now_stays_on_and_is_named() {
     machine.same(&before, "turned off by hand");
     assert!(machine.io.started_ns(KTHREADD).is_some());
 }
+
+/// As systemd does for a service with AllowedCPUs=: without the controller, the kernel would forget the value.
+#[test]
+fn a_cpuset_that_another_program_has_set_meanwhile_keeps_its_cpus_and_the_controller_stays_on() {
+    for is_killed in [false, true] {
+        let machine = machine::plain_v2();
+        let plan = machine.plan("1-3", Level::Full);
+        let applied = machine.apply(&plan);
+        let of_service = Knob::CpuList(machine.cgroup("system.slice").join("cpuset.cpus"));
+        machine.io.write(&of_service, &Value::Cpus(cpus("4-5"))).unwrap();
+        let undone = if is_killed {
+            machine.kill(applied, OWNER);
+            machine.settle().remove(0)
+        } else {
+            applied.end()
+        };
+        assert!(undone.failures().next().is_none(), "{undone:?}");
+        let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
+        assert!(
+            left.iter().any(|left| left.contains("controller cpuset") && left.contains("system.slice")),
+            "{left:?}"
+        );
+        assert_eq!(machine.io.read(&of_service).unwrap(), Value::Cpus(cpus("4-5")));
+        assert!(!machine.root().path("/sys/fs/cgroup/cox-quiet-1").exists());
+    }
+}

@@ -169,3 +169,16 @@ fn nested_cpusets_shrink_from_the_inside_and_none_loses_its_last_cpu() {
     assert_eq!((of("two/cpuset.cpus"), of("empty/cpuset.cpus")), (None, None));
     assert!(plan.obstacles.iter().any(|obstacle| obstacle.what.contains("docker/two has no CPU but 1")), "{plan:?}");
 }
+
+#[test]
+fn a_cpu_with_a_frequency_that_the_user_has_set_keeps_it() {
+    let governor = "/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor";
+    let facts = v2().with(governor, "userspace\n").facts();
+    let chosen = check(&facts, &cpus("2,6")).unwrap();
+    let full = plan(&facts, &chosen, to(Level::Full));
+    assert!(full.steps.iter().all(|step| step.name != governor), "{:?}", full.steps);
+    let said: Vec<&str> = full.obstacles.iter().map(|obstacle| obstacle.what.as_str()).collect();
+    assert!(said.iter().any(|what| what.contains("cpu2/cpufreq/scaling_governor stays userspace")), "{said:?}");
+    let less = plan(&facts, &chosen, to(Level::Work));
+    assert!(less.obstacles.iter().all(|obstacle| !obstacle.what.contains("governor")), "{less:?}");
+}

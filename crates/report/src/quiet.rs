@@ -56,6 +56,9 @@ pub struct QuietReport {
     pub interrupts: Vec<Interrupts>,
     /// What was restored.
     pub undone: Undone,
+    /// What could not be restored of the changes of earlier sessions of cox that were killed, one sentence each.
+    #[serde(default)]
+    pub diagnostics: Vec<String>,
 }
 
 /// A setting that was changed.
@@ -131,6 +134,7 @@ impl QuietReport {
             lines.push(format!("Changed {settings} and {threads}; {back}"));
         }
         lines.extend(self.undone.left.iter().cloned());
+        lines.extend(self.diagnostics.iter().map(|diagnostic| format!("not done: {diagnostic}")));
         lines.extend(self.interruptions());
         lines.extend(self.stays.iter().map(|stays| format!("Stays: {stays}")));
         lines
@@ -181,6 +185,13 @@ mod tests {
         assert!(text.contains("per second: 250.0 LOC (Local timer interrupts)"), "{text}");
         assert!(!text.contains("CAL"), "one in twenty seconds of CPU time is rare: {text}");
         assert!(text.contains("3 settings and 1 thread; everything is as it was before"), "{text}");
+    }
+
+    #[test]
+    fn what_a_killed_session_left_is_said() {
+        let said = "left by a session of cox quiet that was killed: /x was not restored";
+        let text = QuietReport { diagnostics: vec![said.into()], ..report() }.text(&Style::default());
+        assert!(text.replace("\n    ", " ").contains(&format!("not done: {said}")), "{text}");
     }
 
     #[test]

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
+use machine::Root;
 use machine::process::Task;
-use machine::{CpuSet, Root};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
@@ -197,7 +197,7 @@ struct Prepared {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     has_no_input: bool,
-    /// Affinity mask: bit n of word w is CPU 64w + n.
+    /// Affinity mask, as [`machine::CpuSet::words`] has it.
     mask: Option<Vec<u64>>,
 }
 
@@ -233,7 +233,7 @@ impl Prepared {
             arguments: strings(command.iter().map(OsString::as_os_str))?,
             environment: strings(environment.iter().map(OsString::as_os_str))?,
             has_no_input: launch.has_no_input,
-            mask: launch.cpus.as_ref().map(mask_words),
+            mask: launch.cpus.as_ref().map(|cpus| cpus.words().to_vec()),
             program,
         })
     }
@@ -243,13 +243,6 @@ impl Prepared {
         let mask = self.mask.as_deref();
         Words { candidates: &self.candidates, argv, envp, has_no_input: self.has_no_input, mask }
     }
-}
-
-/// Returns the words of an affinity mask for sched_setaffinity(2).
-fn mask_words(cpus: &CpuSet) -> Vec<u64> {
-    let mut words = vec![0; cpus.iter().max().map_or(0, |last| last as usize / 64 + 1)];
-    cpus.iter().for_each(|cpu| words[cpu as usize / 64] |= 1 << (cpu % 64));
-    words
 }
 
 /// Returns the disposition that SIGCHLD had when cox was started, and sets the default. If the caller of cox ignores

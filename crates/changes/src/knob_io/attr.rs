@@ -24,7 +24,6 @@ pub(crate) struct Attr {
     period_ns: u64,
 }
 
-const DEADLINE: u32 = 6;
 /// SCHED_FLAG_RESET_ON_FORK.
 const RESET_ON_FORK: u64 = 1;
 
@@ -37,7 +36,7 @@ pub(crate) fn get(pid: Pid) -> io::Result<Scheduling> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    let slice_ns = if attr.policy == DEADLINE { 0 } else { attr.runtime_ns };
+    let slice_ns = if attr.policy == Scheduling::DEADLINE { 0 } else { attr.runtime_ns };
     Ok(Scheduling { policy: attr.policy, flags: attr.flags, nice: attr.nice, priority: attr.priority, slice_ns })
 }
 
@@ -54,7 +53,7 @@ impl Attr {
     }
 
     pub(crate) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
-        if scheduling.policy == DEADLINE {
+        if scheduling.policy == Scheduling::DEADLINE {
             return Err(io::Error::other("cox cannot put a thread into SCHED_DEADLINE"));
         }
         Ok(Attr {

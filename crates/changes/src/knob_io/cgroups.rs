@@ -83,6 +83,24 @@ pub(super) fn is_on(root: &Root, cgroup: &Path, name: &str) -> io::Result<bool> 
     Ok(text.split_ascii_whitespace().any(|word| word == name))
 }
 
+/// The files with a cgroup's own CPUs and memory nodes, and what each has if it has none.
+const OWN: [(&str, &str); 4] =
+    [("cpuset.cpus", ""), ("cpuset.cpus.exclusive", ""), ("cpuset.mems", ""), ("cpuset.cpus.partition", "member")];
+
+/// Returns the cgroups directly below one that have CPUs or memory nodes of their own, which the kernel would forget without
+/// the controller cpuset. For other controllers, returns none.
+pub(super) fn users_of(root: &Root, cgroup: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
+    if name != "cpuset" {
+        return Ok(Vec::new());
+    }
+    let names = root.list(cgroup).map_err(machine::Error::into_io)?;
+    let has_own = |folder: &PathBuf| {
+        let has = |(file, none): &(&str, &str)| root.read_text(folder.join(file)).is_ok_and(|own| own.trim() != *none);
+        OWN.iter().any(has)
+    };
+    Ok(names.into_iter().map(|name| cgroup.join(name)).filter(has_own).collect())
+}
+
 /// Turns a controller on or off for the cgroups below one.
 pub(super) fn turn(root: &Root, cgroup: &Path, name: &str, on: bool) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(root.path(cgroup.join(CONTROL)))?;

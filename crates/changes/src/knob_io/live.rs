@@ -7,20 +7,20 @@ use std::thread;
 use std::time::Duration;
 
 use machine::cgroup::{Hierarchies, Hierarchy};
-use machine::limits::{Who, allowed_cpus, possible_cpus};
+use machine::limits::{Who, affinity as mask_of, possible_cpus};
 use machine::process::Task;
+use machine::topology::Topology;
 use machine::{CpuSet, Root};
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::sched_getaffinity;
 
 use super::kernel_file::{Form, is_setting};
-use super::{KnobIo, Writer, attr, cgroups, interrupts, way_back};
+use super::{KnobIo, Writer, affinity, attr, cgroups, interrupts, refused, way_back};
 use crate::error::Error;
 use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, RUNNING, STOPPED, Thread};
 use crate::setting::Setting;
-use crate::value::Value;
+use crate::unmoved::Why;
+use crate::value::{Scheduling, Value};
 
 /// How often a process is looked at until it has stopped, and the time in between: a second in all.
 const STOP_LOOKS: usize = 1000;
@@ -38,13 +38,7 @@ impl Writer for LiveWriter {
 
     fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
         let Value::Cpus(bounds) = bounds.value() else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let now = match sched_getaffinity(Some(self.pid)) {
-            // The fixed-size mask is too short for a kernel with more than 1,024 CPUs, so the check is left out.
-            Err(Errno::INVAL) => return Ok(true),
-            now => now?,
-        };
-        let common = bounds.iter().filter(|cpu| now.is_set(*cpu as usize)).count();
-        Ok(common == now.count() as usize)
+        affinity::is_within(self.pid, bounds)
     }
 }
 
@@ -162,8 +156,8 @@ impl LiveKnobIo {
         let failed = |source| Error::of(knob, source);
         match place {
             Place::Affinity(pid) => {
-                let allowed = allowed_cpus(&self.root, Who::Task(pid.as_raw_nonzero().get().unsigned_abs()));
-                allowed.map(Value::Cpus).map_err(|error| unread(knob, error))
+                let mask = mask_of(&self.root, pid.as_raw_nonzero().get().unsigned_abs());
+                mask.map(Value::Cpus).map_err(|error| unread(knob, error))
             }
             Place::Scheduling(pid) => attr::get(*pid).map(Value::Scheduling).map_err(failed),
             Place::File(form, path) => form.read(path).map_err(failed),
@@ -201,7 +195,7 @@ impl LiveKnobIo {
             }
             _ => Err(io::Error::other(format!("this kind of setting cannot have the value {value}"))),
         };
-        done.map_err(|source| Error::of_write(knob, source))
+        done.map_err(|source| refused(self, knob, source))
     }
 }
 
@@ -268,6 +262,18 @@ impl KnobIo for LiveKnobIo {
         possible_cpus(&self.root, Who::Task(thread.tid)).map_err(|error| unread(&Knob::Affinity(thread), error))
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        Ok(Topology::read_online(&self.root)?)
+    }
+
+    fn fixed(&self, thread: Thread) -> Option<Why> {
+        let pid = self.pid_of(thread, &Knob::Affinity(thread)).ok()?;
+        if self.task(thread.tid).stat().ok()?.is_bound() {
+            return Some(Why::Bound);
+        }
+        attr::get(pid).is_ok_and(|now| now.policy == Scheduling::DEADLINE).then_some(Why::Deadline)
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         Ok(self.root.read_text("/proc/sys/kernel/random/boot_id")?)
     }
@@ -307,5 +313,34 @@ impl KnobIo for LiveKnobIo {
         let failed = |source| Error::of(&Knob::Directory(cgroup.to_owned()), source);
         let hierarchy = cgroups::hierarchy_of(self.mounted()?, cgroup).map_err(failed)?;
         cgroups::threads_in(&self.root, hierarchy, cgroup).map_err(failed)
+    }
+
+    fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error> {
+        let failed = |source| Error::of(&Knob::Directory(cgroup.to_owned()), source);
+        cgroups::users_of(&self.root, cgroup, controller).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Restored without it, the thread could not use this CPU when it is online again.
+    #[test]
+    fn an_affinity_has_its_offline_cpus() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for at in ["proc/77/status", "proc/77/task/77/status"] {
+            write(at, "Tgid:\t77\nPid:\t77\nCpus_allowed_list:\t0-3\n");
+        }
+        write("sys/devices/system/cpu/online", "0-1,3\n");
+        let knob_io = LiveKnobIo::new(Root::at(folder.path()));
+        let knob = Knob::Affinity(Thread { tid: 77, start_ns: 0 });
+        let mask = knob_io.get(&knob, &Place::Affinity(Pid::from_raw(77).unwrap())).unwrap();
+        assert_eq!(mask, Value::Cpus("0-3".parse().unwrap()));
     }
 }

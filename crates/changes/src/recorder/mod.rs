@@ -19,7 +19,8 @@ use machine::{CpuSet, Root};
 use self::cgroups::Cgroups;
 use crate::error::Error;
 use crate::knob::{Knob, RUNNING, STOPPED, Thread};
-use crate::knob_io::{KnobIo, LiveKnobIo, Writer};
+use crate::knob_io::{KnobIo, LiveKnobIo, Writer, refused};
+use crate::unmoved::Why;
 use crate::value::{Scheduling, Value};
 
 /// A thread of the machine.
@@ -76,8 +77,14 @@ pub struct Recorder {
     threads: RefCell<BTreeMap<u32, RecordedThread>>,
     log: RefCell<Vec<Access>>,
     answers: RefCell<BTreeMap<PathBuf, String>>,
-    /// Names of the interrupts that the kernel manages.
-    managed: RefCell<BTreeSet<String>>,
+    /// Names of the interrupts whose affinity the kernel does not change, with its answer.
+    unmovable: RefCell<BTreeMap<String, i32>>,
+    /// Threads whose affinity the kernel does not let anybody change, and why.
+    fixed: RefCell<BTreeMap<u32, Why>>,
+    /// Before the access with this number, the kernel binds this thread to this CPU.
+    binding: Cell<Option<(usize, u32, u32)>>,
+    /// Whether the kernel leaves offline CPUs out of each mask that somebody sets (before Linux 6.3).
+    drops_offline: Cell<bool>,
     refusal: Cell<Option<(usize, Refusal)>>,
     /// Whether all accesses from the refused one on are refused: the process was killed there.
     is_stopped: Cell<bool>,
@@ -97,7 +104,10 @@ impl Recorder {
             threads: RefCell::default(),
             log: RefCell::default(),
             answers: RefCell::default(),
-            managed: RefCell::default(),
+            unmovable: RefCell::default(),
+            fixed: RefCell::default(),
+            binding: Cell::default(),
+            drops_offline: Cell::default(),
             refusal: Cell::default(),
             is_stopped: Cell::default(),
         })
@@ -127,6 +137,7 @@ impl Recorder {
 
     /// Ends a thread.
     pub fn end(&self, tid: u32) {
+        self.fixed.borrow_mut().remove(&tid);
         if let Some(thread) = self.threads.borrow_mut().remove(&tid) {
             thread.cgroups.values().for_each(|folder| self.cgroups.list(folder, tid, false));
         }
@@ -136,7 +147,7 @@ impl Recorder {
     pub fn ask(&self, tid: u32, mask: &CpuSet) {
         if let Some(thread) = self.threads.borrow_mut().get_mut(&tid) {
             thread.asked = Some(mask.clone());
-            thread.confine(self.possible(thread));
+            thread.confine(self.kept(thread));
         }
     }
 
@@ -146,9 +157,56 @@ impl Recorder {
         all.reduce(|one, other| one.intersection(&other)).unwrap_or_else(|| thread.mask.clone())
     }
 
+    /// Returns the CPUs that the kernel leaves in a thread's mask: in the root cpuset also those that are offline.
+    fn kept(&self, thread: &RecordedThread) -> CpuSet {
+        let all = thread.cgroups.values().map(|folder| self.kept_in(folder));
+        all.reduce(|one, other| one.intersection(&other)).unwrap_or_else(|| thread.mask.clone())
+    }
+
+    fn kept_in(&self, folder: &Path) -> CpuSet {
+        let is_root = folder.parent().is_none_or(|above| !self.cgroups.contains(above));
+        let cpus = self.cgroups.cpus(folder);
+        if is_root { cpus.union(&self.offline()) } else { cpus }
+    }
+
+    fn offline(&self) -> CpuSet {
+        let cpus =
+            |name: &str| self.root.read_cpus_if_present(format!("/sys/devices/system/cpu/{name}")).ok().flatten();
+        cpus("possible").zip(cpus("online")).map(|(all, online)| all.difference(&online)).unwrap_or_default()
+    }
+
+    /// From now on the kernel leaves offline CPUs out of each mask that somebody sets, as before Linux 6.3.
+    pub fn drop_offline(&self) {
+        self.drops_offline.set(true);
+    }
+
     /// From now on the kernel answers EIO when the affinity of this interrupt is written: it manages it.
     pub fn manage(&self, interrupt: &str) {
-        self.managed.borrow_mut().insert(interrupt.to_owned());
+        self.unmovable.borrow_mut().insert(interrupt.to_owned(), libc::EIO);
+    }
+
+    /// From now on the kernel answers ENOSPC when the affinity of this interrupt is written: the other CPUs have no vector left.
+    pub fn exhaust(&self, interrupt: &str) {
+        self.unmovable.borrow_mut().insert(interrupt.to_owned(), libc::ENOSPC);
+    }
+
+    /// The kernel binds a thread to a CPU (PF_NO_SETAFFINITY).
+    pub fn bind(&self, tid: u32, cpu: u32) {
+        if let Some(found) = self.threads.borrow_mut().get_mut(&tid) {
+            (found.mask, found.asked) = ([cpu].into_iter().collect(), None);
+            self.fixed.borrow_mut().insert(tid, Why::Bound);
+        }
+    }
+
+    /// The kernel binds a thread to a CPU before the access with this number, counted from now on, the first being 0.
+    pub fn bind_before(&self, number: usize, tid: u32, cpu: u32) {
+        self.log.borrow_mut().clear();
+        self.binding.set(Some((number, tid, cpu)));
+    }
+
+    /// The program puts a thread into SCHED_DEADLINE.
+    pub fn make_deadline(&self, tid: u32) {
+        self.fixed.borrow_mut().insert(tid, Why::Deadline);
     }
 
     /// From now on the kernel answers a write of this file with this text instead of the value that was written.
@@ -191,22 +249,34 @@ impl Recorder {
     fn access(&self, access: Access) -> Result<(), Error> {
         let number = self.log.borrow().len();
         self.log.borrow_mut().push(access.clone());
+        if let Some((_, tid, cpu)) = self.binding.get().filter(|(at, ..)| *at == number) {
+            self.bind(tid, cpu);
+        }
         let (knob, is_write) = match access {
             Access::Read(knob) => (knob, false),
             Access::Write(knob, _) => (knob, true),
         };
-        let is_managed = matches!(&knob, Knob::Interrupt { name, .. } if self.managed.borrow().contains(name));
+        let answer = match &knob {
+            Knob::Interrupt { name, .. } if is_write => self.unmovable.borrow().get(name).copied(),
+            Knob::Affinity(thread) if is_write => self.fixed.borrow().get(&thread.tid).map(|why| match why {
+                Why::Deadline => libc::EBUSY,
+                _ => libc::EINVAL,
+            }),
+            _ => None,
+        };
         let errno = match self.refusal.get() {
             Some((at, Refusal::Gone)) if number == at => {
                 knob.thread().iter().for_each(|thread| self.end(thread.tid));
                 return Err(Error::Gone(Box::new(knob)));
             }
             Some((at, Refusal::Errno(errno))) if number == at || (number > at && self.is_stopped.get()) => errno,
-            _ if is_write && is_managed => libc::EIO,
-            _ => return Ok(()),
+            _ => match answer {
+                Some(errno) => errno,
+                None => return Ok(()),
+            },
         };
         let source = io::Error::from_raw_os_error(errno);
-        Err(if is_write { Error::of_write(&knob, source) } else { Error::of(&knob, source) })
+        Err(if is_write { refused(self, &knob, source) } else { Error::of(&knob, source) })
     }
 
     fn thread(&self, thread: Thread, knob: &Knob) -> Result<RecordedThread, Error> {
@@ -219,15 +289,18 @@ impl Recorder {
     fn changing<T>(&self, change: impl FnOnce() -> T) -> T {
         let folders: BTreeSet<PathBuf> =
             self.threads.borrow().values().flat_map(|thread| thread.cgroups.values().cloned()).collect();
-        let cpus = |folder: PathBuf| (folder.clone(), self.cgroups.cpus(&folder));
+        let cpus = |folder: PathBuf| (folder.clone(), self.kept_in(&folder));
         let before: BTreeMap<PathBuf, CpuSet> = folders.into_iter().map(cpus).collect();
         let changed = change();
         for (folder, before) in before {
-            let cpus = self.cgroups.cpus(&folder);
+            let cpus = self.kept_in(&folder);
             if cpus != before {
                 let mut threads = self.threads.borrow_mut();
-                let inside = threads.values_mut().filter(|thread| thread.cgroups.values().any(|its| *its == folder));
-                inside.for_each(|thread| thread.confine(cpus.clone()));
+                let is_inside = |thread: &RecordedThread| thread.cgroups.values().any(|its| *its == folder);
+                // Those that are bound keep their CPUs (update_tasks_cpumask in kernel/cgroup/cpuset.c).
+                let is_bound = |tid: &u32| self.fixed.borrow().get(tid) == Some(&Why::Bound);
+                let inside = threads.iter_mut().filter(|(tid, thread)| is_inside(thread) && !is_bound(tid));
+                inside.for_each(|(_, thread)| thread.confine(cpus.clone()));
             }
         }
         changed
@@ -243,8 +316,8 @@ impl Recorder {
         let before = found.cgroups.insert(hierarchy.to_owned(), folder.to_owned());
         before.iter().for_each(|before| self.cgroups.list(before, thread.tid, false));
         self.cgroups.list(folder, thread.tid, true);
-        let cpus = self.cgroups.cpus(folder);
-        let had_them = before.is_some_and(|before| self.cgroups.cpus(&before) == cpus);
+        let cpus = self.kept_in(folder);
+        let had_them = before.is_some_and(|before| self.kept_in(&before) == cpus);
         if !had_them || !self.cgroups.is_v2(folder) {
             found.confine(cpus);
         }
@@ -297,15 +370,15 @@ impl KnobIo for Recorder {
                 if possible.is_empty() {
                     return Err(failed(io::Error::from_raw_os_error(libc::EINVAL)));
                 }
+                let kept = if self.drops_offline.get() { possible } else { self.kept(&found).intersection(mask) };
                 if let Some(found) = self.threads.borrow_mut().get_mut(&thread.tid) {
-                    (found.mask, found.asked) = (possible, Some(mask.clone()));
+                    (found.mask, found.asked) = (kept, Some(mask.clone()));
                 }
                 Ok(())
             }
             (Knob::Membership { thread, hierarchy }, Value::Cgroup(folder)) => {
-                if self.thread(*thread, knob)?.is_fixed {
-                    let source = io::Error::from_raw_os_error(libc::EINVAL);
-                    return Err(Error::Unmovable { knob: Box::new(knob.clone()), source });
+                if self.thread(*thread, knob)?.is_fixed || self.fixed(*thread) == Some(Why::Bound) {
+                    return Err(refused(self, knob, io::Error::from_raw_os_error(libc::EINVAL)));
                 }
                 self.put(*thread, hierarchy, folder).map_err(failed)
             }
@@ -348,6 +421,14 @@ impl KnobIo for Recorder {
         Ok(self.possible(&found))
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        self.files.online_cpus()
+    }
+
+    fn fixed(&self, thread: Thread) -> Option<Why> {
+        self.fixed.borrow().get(&thread.tid).copied()
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         self.files.boot_id()
     }
@@ -371,5 +452,9 @@ impl KnobIo for Recorder {
 
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
         self.files.members_of(cgroup)
+    }
+
+    fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error> {
+        self.files.users_of(cgroup, controller)
     }
 }

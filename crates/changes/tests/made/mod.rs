@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use changes::{
-    ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, Scheduling, Session, Setting, Thread, Value, Writer,
+    ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, Scheduling, Session, Setting, Thread, Value, Why, Writer,
 };
 use machine::CpuSet;
 use tempfile::TempDir;
@@ -237,6 +237,15 @@ impl KnobIo for Made {
         Ok(self.state().online.clone())
     }
 
+    fn online_cpus(&self) -> Result<CpuSet, Error> {
+        // What masks may not have is missing in the cpuset.
+        Ok(cpus("0-7"))
+    }
+
+    fn fixed(&self, _thread: Thread) -> Option<Why> {
+        None
+    }
+
     fn boot_id(&self) -> Result<String, Error> {
         Ok(format!("boot {}", self.state().boot))
     }
@@ -263,6 +272,10 @@ impl KnobIo for Made {
     }
 
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
+        panic!("no cgroup is on this machine: {cgroup:?}")
+    }
+
+    fn users_of(&self, cgroup: &Path, _controller: &str) -> Result<Vec<PathBuf>, Error> {
         panic!("no cgroup is on this machine: {cgroup:?}")
     }
 }

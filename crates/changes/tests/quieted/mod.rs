@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changes::recorder::{RecordedThread, Recorder};
+use changes::undo::Undone;
 use changes::{ChangeRequest, Claim, JournalFolder, Knob, KnobIo, Session, Thread, Value};
 use machine::CpuSet;
 use tempfile::TempDir;
@@ -138,10 +139,15 @@ impl Machine {
 
     /// Settles the sessions that are dead; what failed for each.
     pub fn settle(&self, journals: &TempDir) -> Vec<Vec<String>> {
+        self.settle_all(journals).into_iter().map(|undone| undone.failures().collect()).collect()
+    }
+
+    /// Settles the sessions that are dead; what became of the changes of each.
+    pub fn settle_all(&self, journals: &TempDir) -> Vec<Undone> {
         let journals = JournalFolder::at(journals.path());
         let lock = journals.lock().unwrap();
         let settled = journals.settle_dead(&lock, &self.io).unwrap();
-        settled.into_iter().map(|(_, undone)| undone.failures().collect()).collect()
+        settled.into_iter().map(|(_, undone)| undone).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use ledger::Provenance;
 use machine::Root;
 use outputs::Output;
 use outputs::diagnostics::{chain, say};
-use quiet::{ENGINE, Facts, Quieting, Refusal, plan, reboot};
+use quiet::{ENGINE, Facts, Lasting, Quieting, Refusal, plan, reboot};
 use report::quiet::QuietReport;
 use serde_json::json;
 use session::{Engines, Limits, provenance};
@@ -80,7 +80,8 @@ fn show(options: &QuietPlan) -> Result<u8> {
 }
 
 fn apply(which: &QuietCpus) -> Result<u8> {
-    let (plan, moved, name) = Quieting::new(which.wanted(), which.extent()).keep()?;
+    let Lasting { plan, moved, name, diagnostics } = Quieting::new(which.wanted(), which.extent()).keep()?;
+    diagnostics.iter().for_each(|diagnostic| say(diagnostic));
     let mut text =
         format!("CPUs {} are quiet: level {}, {moved} threads moved.\n", plan.chosen.cpus, plan.extent.level);
     if let Some(own) = &plan.cpusets {
@@ -119,6 +120,12 @@ fn status() -> Result<u8> {
             let drift = match change.state(&knob_io) {
                 Ok((_, true)) | Err(changes::Error::Gone(_)) => continue,
                 Ok((now, false)) if now == change.original && is_unmovable(&knob_io, &change.knob) => continue,
+                Ok((now, false)) if now == change.original && matches!(change.knob, Knob::Interrupt { .. }) => {
+                    format!(
+                        "{}: {now} as before: moved back, or the other CPUs had no interrupt vector left",
+                        change.knob
+                    )
+                }
                 Ok((now, false)) => format!("{}: now {now}, set by cox to: {}", change.knob, change.claim),
                 Err(error) => error.to_string(),
             };
@@ -133,9 +140,15 @@ fn status() -> Result<u8> {
     Ok(u8::from(has_drifted))
 }
 
-/// Returns whether this is an interrupt that the kernel has not let the session move.
+/// Returns whether this is a thread or an interrupt that the kernel has not let the session move.
 fn is_unmovable(knob_io: &dyn KnobIo, knob: &Knob) -> bool {
-    matches!(knob, Knob::Interrupt { .. }) && matches!(probe(knob_io, knob), Err(changes::Error::Unmovable { .. }))
+    match knob {
+        Knob::Affinity(thread) => knob_io.fixed(*thread).is_some(),
+        Knob::Interrupt { .. } | Knob::Membership { .. } => {
+            matches!(probe(knob_io, knob), Err(changes::Error::Unmovable { .. }))
+        }
+        _ => false,
+    }
 }
 
 fn undo(name: Option<&str>) -> Result<u8> {

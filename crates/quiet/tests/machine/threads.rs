@@ -63,7 +63,7 @@ impl Machine {
         machine.add((OWNER, home, None, false));
         machine.add((OTHER_OWNER, home, None, false));
         machine.io.bear(PROGRAM, OWNER);
-        if machine.facts().irqbalance.is_some() {
+        if !machine.facts().irqbalance.is_empty() {
             machine.add((IRQBALANCE, home, None, false));
             let start_ns = Process::process(&machine.root(), IRQBALANCE).stat().unwrap().start_boottime_ns;
             let thread = machine.io.threads()[&IRQBALANCE].clone();
