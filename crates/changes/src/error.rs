@@ -139,7 +139,7 @@ impl Error {
     }
 
     /// Converts the kernel's error of a write. Some mean that the kernel itself decides where an interrupt or a thread
-    /// is: EPERM since Linux 6.12 and EIO before (irq_select_affinity_usr in kernel/irq/proc.c); EINVAL for
+    /// is: EPERM since Linux 6.12 and EIO before (`write_irq_affinity` in kernel/irq/proc.c); EINVAL for
     /// PF_NO_SETAFFINITY and kthreadd (cgroup_procs_write_start in kernel/cgroup/cgroup.c).
     pub(crate) fn of_write(knob: &Knob, answer: io::Error) -> Error {
         match (knob, answer.raw_os_error()) {

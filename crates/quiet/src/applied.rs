@@ -11,11 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session, Thread};
+use changes::{ChangeRequest, Error, Knob, Name, Session, Thread};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step, What};
 use crate::requests::{away, kernel_threads, masks, program, settings, stay};
 use crate::tasks::{Task, TaskList};
 
@@ -56,7 +56,7 @@ impl<'s> Applied<'s> {
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = self.tasks.all()?.into_iter().partition(is_of_program);
             self.listed.extend(of_program.iter().chain(&others).map(|task| task.thread.tid));
-            // What other sessions' programs have does not change.
+            // A program that another session keeps quiet stays in that session's cpuset, with its mask.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
             // Another session may have moved threads to the system's cpuset. When it ends first, they stay for this one.
@@ -101,8 +101,12 @@ impl<'s> Applied<'s> {
     }
 
     fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
-        self.moved.extend(requests.iter().filter_map(|request| request.knob.thread()).map(|thread| thread.tid));
-        self.session.take(requests)
+        let knobs: Vec<Knob> = requests.iter().map(|request| request.knob.clone()).collect();
+        let taken = self.session.take(requests);
+        // Only now the kernel has answered: it refuses to move some threads of its own, and others have ended.
+        let changed = knobs.iter().filter(|knob| self.session.has_changed(knob));
+        self.moved.extend(changed.filter_map(Knob::thread).map(|thread| thread.tid));
+        taken
     }
 
     /// Keeps threads away that have come to the root cpuset since the last time: the kernel's, and those that another program
@@ -148,11 +152,18 @@ impl<'s> Applied<'s> {
         self.moved.len()
     }
 
-    /// Returns the names of interrupts that the kernel did not let cox move: their affinity was known only when it was written.
-    #[must_use]
-    pub fn unmoved_interrupts(&self) -> Vec<String> {
-        let unmoved = self.session.unmoved().iter().filter(|knob| knob.thread().is_none());
-        unmoved.map(ToString::to_string).collect()
+    /// Returns the interrupts that the kernel did not let cox move: only the attempt has told.
+    pub fn unmoved_interrupts(&self) -> impl Iterator<Item = &Knob> {
+        self.session.unmoved().iter().filter(|knob| matches!(knob, Knob::Interrupt { .. }))
+    }
+
+    /// Returns the steps of the plan that have given a setting another value.
+    pub fn changed(&self) -> impl Iterator<Item = &Step> {
+        let is_changed = |step: &&Step| {
+            let What::Settings(settings) = &step.what else { return false };
+            step.is_change() && settings.iter().any(|(knob, _)| self.session.has_changed(knob))
+        };
+        self.plan.steps.iter().filter(is_changed)
     }
 
     /// Restores everything.

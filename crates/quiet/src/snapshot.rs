@@ -39,7 +39,8 @@ impl Snapshot {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Returns what is different in a later snapshot, one line each: files and interrupts, and threads that exist in both.
+    /// Returns what is different in a later snapshot, one line each: files and interrupts, and threads that exist in
+    /// both.
     #[must_use]
     pub fn differences(&self, later: &Snapshot) -> Vec<String> {
         let mut found = Vec::new();
@@ -62,8 +63,8 @@ impl Snapshot {
         found
     }
 
-    /// Returns the threads that are new in a later snapshot and have not all of `cpus`, one line each: what they inherited was
-    /// not restored, or their creator had it already.
+    /// Returns the threads that are new in a later snapshot and have not all of `cpus`, one line each: what they
+    /// inherited was not restored, or their creator had it already.
     #[must_use]
     pub fn narrowed(&self, later: &Snapshot, cpus: &CpuSet) -> Vec<String> {
         let new = later.threads.iter().filter(|(thread, _)| !self.threads.contains_key(thread));
