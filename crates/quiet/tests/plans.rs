@@ -210,10 +210,9 @@ fn words_that_are_there_are_merged() {
 #[test]
 fn the_users_isolation_stays() {
     // The disk's interrupt is on CPU 1, and could be on CPU 0.
-    let words = |command_line| booted(v1(), "1", command_line).0;
     let isolation = |command_line: &str| {
-        let found = words(&format!("irqaffinity=0 {command_line}"));
-        found.first().cloned().unwrap_or_default()
+        let (words, _) = booted(v1(), "1", &format!("irqaffinity=0 {command_line}"));
+        words.first().cloned().unwrap_or_default()
     };
     assert_eq!(isolation(""), "isolcpus=managed_irq,1");
     assert_eq!(isolation("isolcpus=1"), "isolcpus=domain,managed_irq,1 for isolcpus=1");
