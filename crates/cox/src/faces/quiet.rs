@@ -11,7 +11,7 @@ const NAMES: usize = 62;
 fn heading(level: Level) -> &'static str {
     match level {
         Level::Pin => "the program runs on the quiet CPUs",
-        Level::Cgroup => "the program has a cpuset of its own, and other threads lose these CPUs",
+        Level::Cgroup => "the program has a cpuset of its own",
         Level::NoBalance => "the scheduler moves no thread there",
         Level::Irq => "devices interrupt the other CPUs",
         Level::Work => "the kernel works on the other CPUs",
