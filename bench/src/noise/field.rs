@@ -64,6 +64,11 @@ impl<'i> Field<'i> {
         self.interrupt.check()
     }
 
+    /// Returns the path of a workload: it is beside the injector.
+    pub fn workload(&self, name: &str) -> PathBuf {
+        self.inject.with_file_name(name)
+    }
+
     /// Returns the path of a temporary file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)

@@ -1,6 +1,7 @@
 //! Quiet CPUs: what each level wins, that a program is no slower, that everything comes back, and how fast.
 //!
-//! - [`levels`]: `cox quiet measure` on each CPU that can become quiet, beside a load everywhere and idle (the source's slides 15 to 18 and 21)
+//! - [`levels`]: `cox quiet measure` on each CPU that can become quiet, beside a load everywhere and idle (the source's
+//!   slides 15 to 18 and 21)
 //! - [`program`]: a program under `cox quiet` and under taskset
 //! - [`undo`]: the time until everything is back, after a normal end and after SIGKILL
 //! - [`storm`]: 200 sessions beside forks, I/O and work items; then each thread has the CPUs that it had

@@ -1,11 +1,10 @@
 //! A program under `cox quiet` and under taskset, in turns, on the CPU that cox chooses.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use machine::Root;
 use quiet::{Facts, choose};
-use report::quiet::QuietReport;
 
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
@@ -16,8 +15,10 @@ use crate::verdict::at_most;
 /// The program's time may be longer by this share.
 const LIMIT: f64 = 0.01;
 
-/// A shell that counts: it computes, and makes no system call meanwhile.
-const PROGRAM: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"];
+/// The program: one thread that does a fixed number of loop iterations, and measures itself. So neither cox nor
+/// taskset, nor the start of the program, is in its time.
+const PROGRAM: &str = "barriers";
+const OPTIONS: [&str; 8] = ["--threads", "1", "--rounds", "2000", "--work-us", "1000", "--iterations-per-us", "500"];
 
 pub fn program(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let mut found = Findings::default();
@@ -36,19 +37,19 @@ pub fn program(field: &Field<'_>, runs: u16) -> Result<Findings> {
     Ok(found)
 }
 
-/// Returns the program's time, without that of cox before and after it, s.
 fn under_quiet(field: &Field<'_>, cpu: &str) -> Result<f64> {
-    let json = field.file("quiet.json");
     let mut command = Command::new(&field.cox);
-    command.args(["quiet", "--quiet", "--cpus", cpu, "--json"]).arg(&json).arg("--").args(PROGRAM);
-    field.done(&mut command)?;
-    let report: QuietReport = serde_json::from_slice(&std::fs::read(&json)?)?;
-    Ok(report.length_ns as f64 / 1e9)
+    time(field, command.args(["quiet", "--quiet", "--cpus", cpu, "--"]))
 }
 
 fn under_taskset(field: &Field<'_>, cpu: &str) -> Result<f64> {
-    let start_ns = arch::monotonic_ns();
-    let mut command = Command::new("taskset");
-    field.done(command.args(["-c", cpu]).args(PROGRAM).stdout(Stdio::null()))?;
-    Ok((arch::monotonic_ns() - start_ns) as f64 / 1e9)
+    time(field, Command::new("taskset").args(["-c", cpu]))
+}
+
+/// Runs the program by a command that takes it at its end. Returns the time that the program has measured, s.
+fn time(field: &Field<'_>, by: &mut Command) -> Result<f64> {
+    by.arg(field.workload(PROGRAM)).args(OPTIONS).arg("--truth").arg(field.file("truth"));
+    field.done(by)?;
+    let elapsed_ns = field.truth()?["elapsed_ns"].as_f64().context("the program has not measured its time")?;
+    Ok(elapsed_ns / 1e9)
 }

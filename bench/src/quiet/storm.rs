@@ -1,5 +1,5 @@
-//! Many sessions, one after another, beside forks, I/O and work items. Afterwards each thread that was there before has the CPUs and the cpuset that
-//! it had, all settings have their values, and the kernel has warned of nothing.
+//! Many sessions, one after another, beside forks, I/O and work items. Afterwards each thread that was there before has
+//! the CPUs and the cpuset that it had, all settings have their values, and the kernel has warned of nothing.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! The time until everything is back: after the program's normal end, and after SIGKILL of cox, when the guardian restores.
+//! The time until everything is back: after the program's normal end, and after SIGKILL of cox, when the guardian
+//! restores.
 
 use std::process::{Command, Stdio};
 use std::thread;

@@ -140,7 +140,8 @@ impl Error {
     }
 
     /// Converts the kernel's error of a write. Some mean that the kernel leaves an interrupt or a thread where it is
-    /// ([`Why`]).
+    /// ([`Why`]): EPERM since Linux 6.12 and EIO before (`write_irq_affinity` in kernel/irq/proc.c); EINVAL for
+    /// PF_NO_SETAFFINITY and kthreadd (cgroup_procs_write_start in kernel/cgroup/cgroup.c).
     pub(crate) fn of_write(knob: &Knob, answer: io::Error) -> Error {
         let why = match (knob, answer.raw_os_error()) {
             (Knob::Interrupt { .. }, Some(libc::EPERM | libc::EIO)) => Why::Managed,

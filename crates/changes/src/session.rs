@@ -206,6 +206,12 @@ impl<'h> Session<'h> {
         &self.unmoved
     }
 
+    /// Returns whether the session has taken (journaled) a knob, and the kernel has not refused to change it.
+    #[must_use]
+    pub fn has_changed(&self, knob: &Knob) -> bool {
+        self.taken.contains_key(knob) && self.unmoved.iter().all(|unmoved| unmoved.knob != *knob)
+    }
+
     /// Returns whether a knob that the session has taken (journaled) still has a value that the session has set. Also
     /// true if the kernel has replaced the value, because none of the claimed CPUs is available. If false, somebody
     /// else has set the knob.

@@ -29,10 +29,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
     // It attaches first, so that the others observe nothing of the moving of threads.
-    let quieting = options
-        .quiet_cpus
-        .clone()
-        .map(|cpus| Quieting::new(quiet::Wanted::Named(cpus), Extent { level: options.quiet_level, isolated: false }));
+    let quieting = options.quiet_cpus.clone().map(|cpus| {
+        Quieting::new(quiet::CpuRequest::Named(cpus), Extent { level: options.quiet_level, isolated: false })
+    });
     // Single interruptions are for pictures over time.
     let is_drawn = options.traces.are_wanted();
     let of_program = || if is_drawn { OfProgram::new(children).with_list() } else { OfProgram::new(children) };

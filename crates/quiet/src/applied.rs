@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use changes::undo::Undone;
-use changes::{ChangeRequest, Error, Name, Session, Why};
+use changes::{ChangeRequest, Error, Knob, Name, Session, Why};
 
 use crate::cpusets::is_quiet_folder;
 use crate::level::Level;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step, What};
 use crate::requests::{away, kernel_threads, masks, program, settings, stay};
 use crate::tasks::{Task, TaskList};
 
@@ -64,7 +64,7 @@ impl<'s> Applied<'s> {
             self.listed.extend(all.iter().map(|task| task.thread.tid));
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = all.iter().cloned().partition(is_of_program);
-            // What other sessions' programs have does not change.
+            // A program that another session keeps quiet stays in that session's cpuset, with its mask.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
             // Another session may have moved threads to the system's cpuset. When it ends first, they stay for this one.
@@ -116,16 +116,16 @@ impl<'s> Applied<'s> {
     }
 
     fn take(&mut self, requests: Vec<ChangeRequest>) -> Result<(), Error> {
-        let tids: Vec<u32> = requests.iter().filter_map(|request| Some(request.knob.thread()?.tid)).collect();
-        let before = self.session.unmoved().len();
-        self.session.take(requests)?;
-        let unmoved = self.session.unmoved()[before..].iter().filter_map(|unmoved| Some(unmoved.knob.thread()?.tid));
-        let unmoved: BTreeSet<u32> = unmoved.collect();
-        self.moved.extend(tids.into_iter().filter(|tid| !unmoved.contains(tid)));
-        Ok(())
+        let knobs: Vec<Knob> = requests.iter().map(|request| request.knob.clone()).collect();
+        let taken = self.session.take(requests);
+        // Only now the kernel has answered: it refuses to move some threads of its own, and others have ended.
+        let changed = knobs.iter().filter(|knob| self.session.has_changed(knob));
+        self.moved.extend(changed.filter_map(Knob::thread).map(|thread| thread.tid));
+        taken
     }
 
-    /// Sweeps. The first failure is kept ([`Applied::take_refused`]); it does not end the sweeps, which keep later threads away.
+    /// Sweeps. The first failure is kept ([`Applied::take_refused`]); it does not end the sweeps, which keep later threads
+    /// away.
     pub fn tick(&mut self) {
         if let Err(error) = self.sweep() {
             self.refused.get_or_insert(error);
@@ -204,13 +204,26 @@ impl<'s> Applied<'s> {
         self.moved.len()
     }
 
-    /// Returns the interrupts and threads that the kernel did not let cox move, and why, one sentence each: only writing their
-    /// affinity tells. Threads that the kernel has bound to a CPU are left out, because they come only if something gives them
-    /// work.
+    /// Returns the interrupts that the kernel itself places: only the attempt to move them has told.
+    pub fn fixed_interrupts(&self) -> impl Iterator<Item = &Knob> {
+        self.session.unmoved().iter().filter(|unmoved| unmoved.why == Why::Managed).map(|unmoved| &unmoved.knob)
+    }
+
+    /// Returns what else the kernel did not let cox move, and why, one sentence each. Threads that it has bound to a CPU
+    /// are left out, because they come only if something gives them work.
     #[must_use]
     pub fn unmoved(&self) -> Vec<String> {
-        let unmoved = self.session.unmoved().iter().filter(|unmoved| unmoved.why != Why::Bound);
-        unmoved.map(ToString::to_string).collect()
+        let others = self.session.unmoved().iter();
+        others.filter(|unmoved| !matches!(unmoved.why, Why::Managed | Why::Bound)).map(ToString::to_string).collect()
+    }
+
+    /// Returns the steps of the plan that have given a setting another value.
+    pub fn changed(&self) -> impl Iterator<Item = &Step> {
+        let is_changed = |step: &&Step| {
+            let What::Settings(settings) = &step.what else { return false };
+            step.is_change() && settings.iter().any(|(knob, _)| self.session.has_changed(knob))
+        };
+        self.plan.steps.iter().filter(is_changed)
     }
 
     /// Returns what could not be restored of the changes of sessions that were killed, one sentence each.

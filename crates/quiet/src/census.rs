@@ -1,4 +1,5 @@
-//! How often the quiet CPUs were interrupted, by the kernel's own counters: the proof that does not need this program's word.
+//! How often the quiet CPUs were interrupted, by the kernel's own counters: the proof that does not need this program's
+//! word.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ impl Census {
         Ok(Census { rows: interrupts(root)? })
     }
 
-    /// Returns what came to `cpus` between two moments, the most frequent first. A row that has no counter then is left out.
+    /// Returns what came to `cpus` between two moments, the most frequent first. A row that has no counter then is left
+    /// out.
     #[must_use]
     pub fn since(&self, before: &Census, cpus: &CpuSet) -> Vec<Interrupts> {
         let earlier: BTreeMap<&str, &Row> = before.rows.iter().map(|row| (row.name.as_str(), row)).collect();

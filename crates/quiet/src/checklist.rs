@@ -1,12 +1,14 @@
-//! The settings of the kernel that make CPUs quiet at run time: which file, from which level on, what it needs, and why.
+//! The settings of the kernel that make CPUs quiet at run time: which file, from which level on, what it needs, and
+//! why.
 //!
-//! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} and networking/scaling of Linux. A file that
-//! does not exist on a kernel is left out there.
+//! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} and
+//! networking/scaling of Linux. A file that does not exist on a kernel is left out there.
 //!
-//! Not in the list, because they endanger the machine or the user's data for little: sched_rt_runtime_us (a spinning real-time thread can then stop a
-//! CPU), the runtime of the fair server (the kernel warns of starvation), longer intervals of writeback (more is lost in a crash), `ignore_ce` (hides
-//! errors of the memory). Not in the list, because they keep nothing away: masks of single workqueues (the kernel applies the mask of all to each),
-//! `xps_cpus` (chooses the queue by which a CPU sends, not the CPU that is interrupted).
+//! Not in the list, because they endanger the machine or the user's data for little: sched_rt_runtime_us (a spinning
+//! real-time thread can then stop a CPU), the runtime of the fair server (the kernel warns of starvation), longer
+//! intervals of writeback (more is lost in a crash), `ignore_ce` (hides errors of the memory). Not in the list, because
+//! they keep nothing away: masks of single workqueues (the kernel applies the mask of all to each), `xps_cpus` (chooses
+//! the queue by which a CPU sends, not the CPU that is interrupted).
 
 use std::path::PathBuf;
 
@@ -25,10 +27,11 @@ pub struct Row {
     /// Makes the knob of a file; its kind is the form of the file's value.
     pub knob: fn(PathBuf) -> Knob,
     /// The value that it needs.
-    pub wants: Wants,
+    pub needs: Needs,
     /// What the change keeps away from the quiet CPUs.
     pub why: &'static str,
-    /// What the change costs the rest of the machine, or how its undo differs from the others; empty if nothing is known.
+    /// What the change costs the rest of the machine, or how its undo differs from the others; empty if nothing is
+    /// known.
     pub price: &'static str,
 }
 
@@ -44,8 +47,9 @@ impl Row {
 
 /// The value that a setting needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// The CPUs that it has now, without the quiet ones; if none is left, all housekeeping CPUs. No CPU at all means "off" and stays.
+pub enum Needs {
+    /// The CPUs that it has now, without the quiet ones; if none is left, all housekeeping CPUs. No CPU at all means
+    /// "off" and stays.
     Housekeeping,
     /// This number, unless it is higher already.
     AtLeast(u64),
@@ -68,7 +72,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Irq,
         path: "/proc/irq/default_smp_affinity",
         knob: Knob::CpuMask,
-        wants: Wants::Housekeeping,
+        needs: Needs::Housekeeping,
         why: "interrupts that drivers add later",
         price: "",
     },
@@ -76,7 +80,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Work,
         path: "/sys/devices/virtual/workqueue/cpumask",
         knob: Knob::CpuMask,
-        wants: Wants::Housekeeping,
+        needs: Needs::Housekeeping,
         why: "work items that may run anywhere",
         price: "",
     },
@@ -84,7 +88,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/vm/stat_interval",
         knob: Knob::File,
-        wants: Wants::AtLeast(120),
+        needs: Needs::AtLeast(120),
         why: "vmstat_update, each second on each CPU",
         price: "counters of /proc/vmstat are older",
     },
@@ -92,7 +96,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/kernel/watchdog_cpumask",
         knob: Knob::CpuList,
-        wants: Wants::Housekeeping,
+        needs: Needs::Housekeeping,
         why: "the watchdog's timer, every 4 s",
         price: "lockups of quiet CPUs are not detected",
     },
@@ -100,7 +104,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/kernel/nmi_watchdog",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "the watchdog's non-maskable interrupts",
         price: "hard lockups are not detected",
     },
@@ -108,7 +112,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/kernel/rcu_normal",
         knob: Knob::File,
-        wants: Wants::Exactly("1"),
+        needs: Needs::Exactly("1"),
         why: "interrupts of expedited RCU grace periods",
         price: "changes of networks, cgroups and BPF take longer on the whole machine",
     },
@@ -116,7 +120,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
         knob: Knob::File,
-        wants: Wants::AtLeast(600_000),
+        needs: Needs::AtLeast(600_000),
         why: "TLB flushes when khugepaged makes huge pages",
         price: "memory becomes huge pages later, also after madvise(2)",
     },
@@ -124,7 +128,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/kernel/mm/ksm/run",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "page faults and TLB flushes of same-page merging",
         price: "no more pages are merged",
     },
@@ -132,7 +136,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/module/damon_reclaim/parameters/enabled",
         knob: Knob::File,
-        wants: Wants::Exactly("N"),
+        needs: Needs::Exactly("N"),
         why: "page faults after proactive reclaim",
         price: "",
     },
@@ -140,7 +144,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/module/damon_lru_sort/parameters/enabled",
         knob: Knob::File,
-        wants: Wants::Exactly("N"),
+        needs: Needs::Exactly("N"),
         why: "scans of the program's pages",
         price: "",
     },
@@ -148,7 +152,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/kernel/numa_balancing",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "page faults by which the kernel learns where memory is used",
         price: "memory no longer follows threads to other nodes",
     },
@@ -156,7 +160,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/vm/compaction_proactiveness",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "TLB flushes of proactive compaction",
         price: "putting it back starts a compaction",
     },
@@ -164,7 +168,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/kernel/timer_migration",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "timers of idle CPUs, which busy ones take over",
         price: "idle housekeeping CPUs wake up for their own timers",
     },
@@ -172,7 +176,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/devices/system/machinecheck/machinecheck0/check_interval",
         knob: Knob::File,
-        wants: Wants::Exactly("0"),
+        needs: Needs::Exactly("0"),
         why: "the search for corrected errors, every 5 minutes",
         price: "corrected errors without an interrupt of their own are not found",
     },
@@ -180,7 +184,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/proc/sys/net/core/rps_default_mask",
         knob: Knob::CpuMask,
-        wants: Wants::Housekeeping,
+        needs: Needs::Housekeeping,
         why: "packets of network devices that are added later",
         price: "",
     },
@@ -188,7 +192,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/class/net/*/queues/*/rps_cpus",
         knob: Knob::CpuMask,
-        wants: Wants::Housekeeping,
+        needs: Needs::Housekeeping,
         why: "packets that other CPUs received",
         price: "",
     },
@@ -196,7 +200,7 @@ pub const ROWS: &[Row] = &[
         level: Level::Full,
         path: "/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us",
         knob: Knob::File,
-        wants: Wants::Exactly("n/a"),
+        needs: Needs::Exactly("n/a"),
         why: "slow exits from deep sleep states",
         price: "the CPU uses more power while it is idle",
     },
@@ -205,7 +209,7 @@ pub const ROWS: &[Row] = &[
         path: "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
         knob: Knob::File,
         // The governor `userspace` begins with the frequency that the CPU has (drivers/cpufreq/cpufreq_userspace.c).
-        wants: Wants::Unless { word: "performance", except: "userspace", forgets: "the frequency in scaling_setspeed" },
+        needs: Needs::Unless { word: "performance", except: "userspace", forgets: "the frequency in scaling_setspeed" },
         why: "changes of the clock frequency",
         price: "the CPU uses more power",
     },
@@ -225,7 +229,7 @@ mod tests {
                 row.path
             );
             let of_cpus = matches!((row.knob)(row.path.into()), Knob::CpuMask(_) | Knob::CpuList(_));
-            assert_eq!(of_cpus, row.wants == Wants::Housekeeping, "{}", row.path);
+            assert_eq!(of_cpus, row.needs == Needs::Housekeeping, "{}", row.path);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use changes::Claim;
 use machine::CpuSet;
 
-use crate::facts::{Facts, Interrupt, Movable};
+use crate::facts::{Facts, Interrupt};
 
 /// The CPUs that become quiet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct Chosen {
     pub cpus: CpuSet,
     /// The other online CPUs.
     pub housekeeping: CpuSet,
-    /// The CPUs on which the system may run if no session keeps any quiet: the online ones that were not isolated at boot, and
-    /// are in no partition of another cgroup.
+    /// The CPUs on which the system may run if no session keeps any quiet: the online ones that were not isolated at
+    /// boot, and are in no partition of another cgroup.
     pub system: CpuSet,
     /// What stays on the quiet CPUs because of this choice, one sentence each.
     pub prices: Vec<String>,
@@ -121,14 +121,15 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
         return Err(Refusal::NoHousekeeping(online.len()));
     }
     let system = online.difference(&foreign(facts));
-    Ok(Chosen { prices: prices(facts, cpus, &housekeeping), cpus: cpus.clone(), housekeeping, system })
+    Ok(Chosen { prices: prices(facts, cpus), cpus: cpus.clone(), housekeeping, system })
 }
 
 /// Chooses `count` CPUs.
 ///
-/// If there are enough CPUs whose tick can stop, only these are chosen. Cores that no interrupt is bound to come first, and of those with equally
-/// many, the core of the CPU that keeps the time comes last. Among equal ones, whole cores come before parts of cores, because a sibling that is not quiet shares the core's units;
-/// and high ones before low ones, on which people expect the system.
+/// If there are enough CPUs whose tick can stop, only these are chosen. Cores that no interrupt is bound to come first,
+/// and of those with equally many, the core of the CPU that keeps the time comes last. Among equal ones, whole cores
+/// come before parts of cores, because a sibling that is not quiet shares the core's units; and high ones before low
+/// ones, on which people expect the system.
 ///
 /// # Errors
 /// The reason why so many cannot become quiet.
@@ -190,15 +191,17 @@ fn foreign(facts: &Facts) -> CpuSet {
 
 /// Returns whether an interrupt comes to some of these CPUs and cannot be moved away from them.
 pub(crate) fn is_bound(interrupt: &Interrupt, cpus: &CpuSet) -> bool {
-    interrupt.movable == Movable::No && !interrupt.effective.intersection(cpus).is_empty()
+    interrupt.is_fixed && !interrupt.effective.intersection(cpus).is_empty()
 }
 
-fn prices(facts: &Facts, cpus: &CpuSet, housekeeping: &CpuSet) -> Vec<String> {
+fn prices(facts: &Facts, cpus: &CpuSet) -> Vec<String> {
     let mut prices = Vec::new();
     for cpu in facts.topology.cpus.iter().filter(|cpu| cpus.contains(cpu.id)) {
-        let beside = cpu.smt_siblings.intersection(housekeeping);
+        // The sibling uses units of the core, whether the system, another session or a partition has it.
+        let beside = cpu.smt_siblings.intersection(&facts.topology.online).difference(cpus);
         if !beside.is_empty() {
-            prices.push(format!("CPU {} shares its core with housekeeping CPU {beside}", cpu.id));
+            prices
+                .push(format!("CPU {} shares its core with CPU {beside}, which is not quiet for this program", cpu.id));
         }
     }
     if let Some(cpu) = facts.boot_cpu().filter(|cpu| cpus.contains(*cpu)) {

@@ -6,8 +6,8 @@ use machine::CpuSet;
 
 use crate::facts::Cpusets;
 
-/// Beginning of the folder's name of a cpuset for a program. The number of its first CPU follows, so sessions with disjoint
-/// CPUs have different folders.
+/// Beginning of the folder's name of a cpuset for a program. The number of its first CPU follows, so sessions with
+/// disjoint CPUs have different folders.
 const QUIET: &str = "cox-quiet-";
 /// Name of the folder of the cpuset for everything else. All sessions share it.
 const SYSTEM: &str = "cox-system";
@@ -19,8 +19,8 @@ pub struct OwnCpusets {
     pub hierarchy: PathBuf,
     /// Folder of the program's cpuset.
     pub quiet: PathBuf,
-    /// Folder of the cpuset for everything else. `None` in version 2: threads stay in their cgroups, which lose the quiet
-    /// CPUs.
+    /// Folder of the cpuset for everything else. `None` in version 2: threads stay in their cgroups, which lose the
+    /// quiet CPUs.
     pub system: Option<PathBuf>,
 }
 
@@ -41,6 +41,12 @@ impl OwnCpusets {
 /// Returns whether a folder is the cpuset that a session has made for its program.
 pub(crate) fn is_quiet_folder(folder: &Path, mount: &Path) -> bool {
     folder.parent() == Some(mount) && starts_with(folder, QUIET)
+}
+
+/// Returns whether a file has the CPUs of a cpuset that a session has made for its program.
+pub(crate) fn is_quiet_list(file: &Path) -> bool {
+    let is_list = file.file_name().is_some_and(|name| name == "cpuset.cpus" || name == "cpus");
+    is_list && file.parent().is_some_and(|folder| starts_with(folder, QUIET))
 }
 
 /// Returns whether a path is in a cpuset that a session has made.

@@ -9,44 +9,38 @@ use changes::guardian::Guardian;
 use changes::undo::Undone;
 use changes::{JournalFolder, Knob, KnobIo, LiveKnobIo, Name, Session, inherited};
 use machine::{CpuSet, Root};
-use report::quiet::{QuietReport, SCHEMA_VERSION, Setting, Undone as Restored};
+use report::quiet::{ChangedSetting, QuietReport, Restored, SCHEMA_VERSION, UnmovedInterrupt};
 use session::{Ended, Engine, Launch, NoCommand, Subject, Target};
-use watch::ticks::{Kept, TickDependencies};
 
 use crate::applied::Applied;
-use crate::census::Census;
+use crate::counting::Counting;
 use crate::cpu_choice::{Chosen, check, choose};
-use crate::facts::Facts;
+use crate::facts::{Facts, Interrupt};
 use crate::level::Level;
-use crate::plan::{Extent, NOTHING, Plan, What, plan};
+use crate::plan::{Extent, NOTHING, Plan, Step, plan};
 use crate::tasks::Tasks;
 
 /// How often cox looks for threads that have come to the root cpuset. It wakes up on a housekeeping CPU.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The row of /proc/interrupts with the local timer's interrupts.
-const TICK: &str = "LOC";
-/// Interrupts of the local timer that a CPU without tick has each second: timers that the kernel binds to it.
-const TICKS_PER_S: f64 = 2.0;
-
 /// The CPUs that the user wants to be quiet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CpuRequest {
     /// These CPUs.
     Named(CpuSet),
     /// This many, which cox chooses.
     Count(usize),
 }
 
-impl Wanted {
+impl CpuRequest {
     /// Returns the CPUs that fit the request.
     ///
     /// # Errors
     /// [`Refusal`](crate::Refusal): the reason why they cannot become quiet.
     pub fn choose(&self, facts: &Facts) -> Result<Chosen, crate::Refusal> {
         match self {
-            Wanted::Named(cpus) => check(facts, cpus),
-            Wanted::Count(count) => choose(facts, *count),
+            CpuRequest::Named(cpus) => check(facts, cpus),
+            CpuRequest::Count(count) => choose(facts, *count),
         }
     }
 }
@@ -65,20 +59,19 @@ pub struct Lasting {
 
 /// The engine that keeps CPUs quiet.
 pub struct Quieting {
-    wanted: Wanted,
+    request: CpuRequest,
     extent: Extent,
     knob_io: &'static LiveKnobIo,
     /// The program, as text for the report.
     command: Vec<String>,
     plan: Option<Plan>,
     applied: Option<Applied<'static>>,
-    before: Option<Census>,
-    /// What keeps the ticks that could be stopped; `None` if there are none, or the kernel does not say.
-    ticks: Option<TickDependencies>,
-    /// When that was taken, CLOCK_MONOTONIC.
-    begin_ns: u64,
+    /// What comes to the quiet CPUs.
+    counting: Counting,
     /// The CPUs whose tick the kernel can stop.
     nohz_full: CpuSet,
+    /// The device interrupts, as they were before.
+    interrupts: Vec<Interrupt>,
     /// The report, as far as it is known.
     report: QuietReport,
     /// What could not be restored, one line each.
@@ -88,19 +81,18 @@ pub struct Quieting {
 impl Quieting {
     /// Makes an engine that keeps these CPUs quiet.
     #[must_use]
-    pub fn new(wanted: Wanted, extent: Extent) -> Quieting {
+    pub fn new(request: CpuRequest, extent: Extent) -> Quieting {
         Quieting {
-            wanted,
+            request,
             extent,
             // A session borrows it until the process ends.
             knob_io: Box::leak(Box::new(LiveKnobIo::new(Root::live()))),
             command: Vec::new(),
             plan: None,
             applied: None,
-            before: None,
-            ticks: None,
-            begin_ns: 0,
+            counting: Counting::default(),
             nohz_full: CpuSet::new(),
+            interrupts: Vec::new(),
             report: QuietReport { schema_version: SCHEMA_VERSION, ..QuietReport::default() },
             unrestored: Vec::new(),
         }
@@ -128,22 +120,18 @@ impl Quieting {
 
     fn plan(&mut self, target: &Target) -> Result<()> {
         let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-        let plan = plan(&facts, &self.wanted.choose(&facts)?, self.extent);
+        let plan = plan(&facts, &self.request.choose(&facts)?, self.extent);
         if self.extent.level > Level::Pin && plan.cpusets.is_none() {
             let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
             bail!("{}", why.map_or_else(String::new, |why| format!("{}. Fix: {}", why.what, why.instead)));
         }
         self.command = target.words();
         self.nohz_full = facts.nohz_full.clone().unwrap_or_default();
-        let obstacles = plan.obstacles.iter().map(|obstacle| format!("{} → {}", obstacle.what, obstacle.instead));
+        self.interrupts.clone_from(&facts.interrupts);
+        let obstacles = plan.obstacles.iter().map(ToString::to_string);
         self.report.stays = plan.chosen.prices.iter().cloned().chain(obstacles).collect();
         self.plan = Some(plan);
         Ok(())
-    }
-
-    /// Returns the quiet CPUs whose tick the kernel can stop.
-    fn tickless(&self) -> CpuSet {
-        self.plan.as_ref().map(|plan| plan.chosen.cpus.intersection(&self.nohz_full)).unwrap_or_default()
     }
 
     /// Restores everything.
@@ -151,17 +139,10 @@ impl Quieting {
     /// # Errors
     /// The first thread that could not be kept away from the quiet CPUs, and why.
     fn finish(&mut self) -> Result<()> {
-        let now = Census::take(&Root::live()).ok();
-        if let (Some(now), Some(before), Some(plan)) = (now, self.before.take(), &self.plan) {
-            self.report.interrupts = now.since(&before, &plan.chosen.cpus);
-            let seconds = arch::monotonic_ns().saturating_sub(self.begin_ns) as f64 / 1e9;
-            let tickless = self.tickless();
-            let ticks = now.since(&before, &tickless).iter().find(|row| row.row == TICK).map_or(0, |row| row.count);
-            let kept = self.ticks.take().map(|ticks| ticks.read()).unwrap_or_default();
-            self.report.stays.extend(kept_ticks(&tickless, ticks as f64 / seconds.max(f64::MIN_POSITIVE), &kept));
-        }
         let Some(mut applied) = self.applied.take() else { return Ok(()) };
         self.report.threads_moved = applied.moved() as u64;
+        self.report.settings = applied.changed().map(setting).collect();
+        self.report.unmoved = applied.fixed_interrupts().filter_map(|knob| self.unmoved(knob)).collect();
         self.report.stays.extend(applied.unmoved());
         self.report.diagnostics.extend_from_slice(applied.inherited());
         let refused = applied.take_refused();
@@ -171,18 +152,13 @@ impl Quieting {
         let why = "not every thread that began meanwhile was kept away from the quiet CPUs";
         refused.map_or(Ok(()), |error| Err(Error::from(error).context(why)))
     }
-}
 
-/// Returns a sentence about ticks that went on although the kernel could have stopped them; `None` if there were next to none.
-fn kept_ticks(cpus: &CpuSet, per_s: f64, kept: &[Kept]) -> Option<String> {
-    if cpus.is_empty() || per_s <= TICKS_PER_S * cpus.len() as f64 {
-        return None;
+    /// Returns an interrupt that the kernel did not let cox move; `None` for another knob.
+    fn unmoved(&self, knob: &Knob) -> Option<UnmovedInterrupt> {
+        let Knob::Interrupt { name, ordinal } = knob else { return None };
+        let found = self.interrupts.iter().filter(|one| one.name == *name).nth(*ordinal as usize);
+        Some(UnmovedInterrupt { name: name.clone(), is_managed: found.is_some_and(|one| one.is_message) })
     }
-    let per_cpu = per_s / cpus.len() as f64;
-    let reasons: Vec<String> =
-        kept.iter().map(|kept| format!("{} ({}, {} times)", kept.meaning, kept.name, kept.count)).collect();
-    let why = if reasons.is_empty() { "the kernel does not say why".to_owned() } else { reasons.join(", ") };
-    Some(format!("the tick of CPUs {cpus}, {per_cpu:.1} times a second on each: {why}"))
 }
 
 /// Says why the plan was not applied. Only irqbalance is stopped.
@@ -202,19 +178,17 @@ fn restored(undone: &Undone) -> Restored {
         gone: undone.gone as u64,
         held_by_others: undone.inherited as u64,
         left: undone.left.iter().map(ToString::to_string).collect(),
+        troubles: undone.troubles.clone(),
     }
 }
 
-/// Returns the settings of a plan that have another value before.
-fn settings(plan: &Plan) -> Vec<Setting> {
-    let changes = plan.steps.iter().filter(|step| step.is_change() && matches!(step.what, What::Settings(_)));
-    let setting = |step: &crate::Step| Setting {
+fn setting(step: &Step) -> ChangedSetting {
+    ChangedSetting {
         level: step.level.to_string(),
         name: step.name.clone(),
         before: Some(step.now.clone()).filter(|now| now != NOTHING),
         value: step.wanted.clone(),
-    };
-    changes.map(setting).collect()
+    }
 }
 
 impl Engine for Quieting {
@@ -236,8 +210,8 @@ impl Engine for Quieting {
     }
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
-        // The program asks for exactly these CPUs, whatever mask cox inherited: the kernel remembers a mask that was once
-        // asked for, and applies it in each cpuset (Linux 6.2).
+        // The program asks for exactly these CPUs, whatever mask cox inherited: the kernel remembers a mask that was
+        // once asked for, and applies it in each cpuset (Linux 6.2).
         launch.cpus = self.plan.as_ref().map(|plan| plan.chosen.cpus.clone());
         Ok(())
     }
@@ -264,11 +238,20 @@ impl Engine for Quieting {
             })?;
             self.applied = Some(applied);
         }
-        let tickless = self.tickless();
-        self.ticks = (!tickless.is_empty()).then(|| TickDependencies::on(&Root::live(), &tickless).ok()).flatten();
-        self.before = Census::take(&Root::live()).ok();
-        self.begin_ns = arch::monotonic_ns();
+        let cpus = self.plan.as_ref().map(|plan| &plan.chosen.cpus);
+        self.counting = cpus.map(|cpus| Counting::open(cpus, &self.nohz_full)).unwrap_or_default();
         Ok(())
+    }
+
+    fn on_start(&mut self) {
+        self.counting.start();
+    }
+
+    fn on_end(&mut self) {
+        let counted = self.counting.end();
+        self.report.interrupts = counted.interrupts;
+        self.report.counted_ns = counted.length_ns;
+        self.report.ticks = counted.ticks;
     }
 
     fn tick_every(&self) -> Duration {
@@ -300,7 +283,6 @@ impl Engine for Quieting {
             level: plan.extent.level.to_string(),
             isolated: is_changed && plan.extent.isolated,
             length_ns: ended.end_ns.saturating_sub(ended.start_ns),
-            settings: if is_changed { settings(&plan) } else { Vec::new() },
             ..std::mem::take(&mut self.report)
         })
     }
@@ -324,17 +306,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_that_go_on_are_named_with_their_reason() {
-        let cpus: CpuSet = "2-3".parse().unwrap();
-        assert_eq!(kept_ticks(&cpus, 3.9, &[]), None);
-        assert_eq!(kept_ticks(&CpuSet::new(), 250.0, &[]), None);
-        let kept = [Kept { name: "SCHED", meaning: "more than one thread could run", count: 1255 }];
-        let said = kept_ticks(&cpus, 502.0, &kept).unwrap();
-        assert_eq!(
-            said,
-            "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run (SCHED, 1255 times)"
-        );
-        assert!(kept_ticks(&cpus, 502.0, &[]).unwrap().ends_with("does not say why"));
+    fn problems_with_the_journal_are_not_lost() {
+        let undone = Undone { inherited: 2, troubles: vec!["no space left".to_owned()], ..Undone::default() };
+        let restored = restored(&undone);
+        assert_eq!((restored.held_by_others, restored.troubles), (2, vec!["no space left".to_owned()]));
     }
 
     #[test]
@@ -381,7 +356,7 @@ mod tests {
         );
         // The value is read, then written.
         machine.refuse(1, Refusal::Errno(libc::EIO));
-        let mut quieting = Quieting::new(Wanted::Count(1), Extent { level: Level::Full, isolated: false });
+        let mut quieting = Quieting::new(CpuRequest::Count(1), Extent { level: Level::Full, isolated: false });
         quieting.settle_dead(&journals, &machine).unwrap();
         let [said] = quieting.report.diagnostics.as_slice() else { panic!("{:?}", quieting.report.diagnostics) };
         for part in

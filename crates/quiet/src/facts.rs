@@ -33,8 +33,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the CPU that the kernel booted on. It usually keeps the time for all CPUs: on kernels that were booted with `nohz_full` always, on
-    /// others whenever it does not sleep (kernel/time/tick-sched.c).
+    /// Returns the CPU that the kernel booted on. It usually keeps the time for all CPUs: on kernels that were booted
+    /// with `nohz_full` always, on others whenever it does not sleep (kernel/time/tick-sched.c).
     #[must_use]
     pub fn boot_cpu(&self) -> Option<u32> {
         self.topology.online.first()
@@ -52,18 +52,13 @@ pub struct Interrupt {
     pub affinity: CpuSet,
     /// CPUs that it interrupts at present.
     pub effective: CpuSet,
-    /// Whether it can be moved.
-    pub movable: Movable,
-}
-
-/// Whether an interrupt can be moved to other CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Movable {
-    /// Not by anybody: its driver or the kernel manages its affinity. One interrupt for each queue of a device comes if a thread on one of its CPUs
-    /// uses the device.
-    No,
-    /// Not known before somebody tries.
-    Unknown,
+    /// Whether nobody may move it: its file has no right to write. False for all before Linux 6.12, where only an
+    /// attempt tells.
+    pub is_fixed: bool,
+    /// Whether it is message-signalled (MSI). Only such an interrupt can be managed: its driver has one for each queue
+    /// of a device, spreads them over the CPUs, and each comes if a thread on its CPUs uses the queue. Others that
+    /// cannot be moved are bound by the kernel, as a timer is (`IRQF_NOBALANCING`).
+    pub is_message: bool,
 }
 
 impl Cpusets {
@@ -91,13 +86,13 @@ pub enum Cpusets {
     V2 {
         /// Where it is mounted.
         mount: PathBuf,
-        /// Whether the end of a partition gives unbound workers all CPUs, also those that the boot line keeps them from: before
-        /// Linux 6.3 (`update_tasks_cpumask`; seen with 6.1.0-50).
+        /// Whether the end of a partition gives unbound workers all CPUs, also those that the boot line keeps them
+        /// from: before Linux 6.3 (`update_tasks_cpumask`; seen with 6.1.0-50).
         frees_workers: bool,
     },
-    /// A hierarchy of version 2 whose partitions do harm. Before Linux 6.1, the kernel gives its threads of single CPUs the CPUs
-    /// of the root cpuset when these change: work items then run on the wrong CPUs, and nobody can give such a thread its CPU
-    /// back (`update_tasks_cpumask` in kernel/cgroup/cpuset.c; seen with 5.10.223).
+    /// A hierarchy of version 2 whose partitions do harm. Before Linux 6.1, the kernel gives its threads of single CPUs
+    /// the CPUs of the root cpuset when these change: work items then run on the wrong CPUs, and nobody can give such a
+    /// thread its CPU back (`update_tasks_cpumask` in kernel/cgroup/cpuset.c; seen with 5.10.223).
     V2Harmful {
         /// The kernel's release.
         release: String,

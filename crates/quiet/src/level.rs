@@ -3,22 +3,25 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How much is changed. Each level contains the ones before it. The first ones are the steps of Akkan, Lang and Liebrock (ROSS 2012), whose kernel
-/// patch is [`Level::Tickless`] here.
+/// How much is changed. Each level contains the ones before it. The first ones are the steps of Akkan, Lang and
+/// Liebrock (ROSS 2012), whose kernel patch is [`Level::Tickless`] here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// The program's threads may use the quiet CPUs only. Other threads may use them, too.
     Pin,
-    /// The program has a cpuset of its own; all threads that can be moved are in the other one.
+    /// The program has a cpuset of its own, and all other threads that can be moved lose its CPUs: in version 1 of cgroups
+    /// they go to a cpuset of their own, in version 2 the program's becomes a partition.
     Cgroup,
-    /// The scheduler does not balance load between the two cpusets, nor, if it is isolated, within the quiet one. In version 2 of cgroups, the cpusets
-    /// are already apart on the level before: only a partition takes CPUs from cgroups that have none of their own.
+    /// The scheduler does not balance load between the two cpusets, nor, if it is isolated, within the quiet one. In
+    /// version 2 of cgroups, the cpusets are already apart on the level before: only a partition takes CPUs from
+    /// cgroups that have none of their own.
     NoBalance,
     /// Devices interrupt the housekeeping CPUs.
     Irq,
     /// Kernel threads and work items run on the housekeeping CPUs.
     Work,
-    /// Everything else that can be changed at run time: periodic functions of the kernel, and what makes other CPUs interrupt these.
+    /// Everything else that can be changed at run time: periodic functions of the kernel, and what makes other CPUs
+    /// interrupt these.
     Full,
     /// The tick is off. Only on CPUs that the kernel was booted with (`nohz_full`).
     Tickless,

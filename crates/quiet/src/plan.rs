@@ -1,15 +1,16 @@
 //! Which settings have to be changed, and what cannot be.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use changes::knob::{RUNNING, STOPPED};
 use changes::{Claim, Knob, Value, value_of};
 use machine::CpuSet;
 
-use crate::checklist::{ROWS, Row, Wants};
+use crate::checklist::{Needs, ROWS, Row};
 use crate::cpu_choice::{Chosen, is_bound};
 use crate::cpusets::{OwnCpusets, is_own};
-use crate::facts::{Cpusets, Facts, Movable};
+use crate::facts::{Cpusets, Facts};
 use crate::level::Level;
 
 /// How much is changed.
@@ -71,6 +72,12 @@ pub struct Obstacle {
     pub what: String,
     /// What helps instead.
     pub instead: String,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} → {}", self.what, self.instead)
+    }
 }
 
 /// What makes CPUs quiet.
@@ -279,16 +286,15 @@ impl Draft<'_> {
         for (at, interrupt) in facts.interrupts.iter().enumerate() {
             let ordinal = facts.interrupts[..at].iter().filter(|other| other.name == interrupt.name).count();
             if is_bound(interrupt, &self.chosen.cpus) {
+                let (why, instead) = if interrupt.is_message {
+                    ("its driver manages it", format!("use its device from CPUs {} only", self.chosen.housekeeping))
+                } else {
+                    ("the kernel has bound it to its CPU", "choose another CPU".to_owned())
+                };
+                let what = format!("interrupt {} ({}) cannot be moved: {why}", interrupt.number, interrupt.name);
                 // It comes on every level.
-                self.obstacle(
-                    Level::Pin,
-                    format!(
-                        "interrupt {} ({}) cannot be moved: the kernel manages it",
-                        interrupt.number, interrupt.name
-                    ),
-                    format!("use its device from CPUs {} only", self.chosen.housekeeping),
-                );
-            } else if interrupt.movable != Movable::No {
+                self.obstacle(Level::Pin, what, instead);
+            } else if !interrupt.is_fixed {
                 let knob = Knob::Interrupt { name: interrupt.name.clone(), ordinal: ordinal as u32 };
                 let wanted = self.kept(&knob, &interrupt.affinity).to_string();
                 let what = What::Settings(vec![(knob, self.chosen.claim())]);
@@ -303,17 +309,17 @@ impl Draft<'_> {
         for pattern in row.paths(&self.chosen.cpus) {
             for (path, text) in facts.files.iter().filter(|(path, _)| is_of(&pattern, path)) {
                 let knob = (row.knob)(path.clone());
-                let wanted = match row.wants {
-                    Wants::Unless { except, forgets, .. } if text == except => {
+                let wanted = match row.needs {
+                    Needs::Unless { except, forgets, .. } if text == except => {
                         let what = format!("{} stays {except}: the kernel would forget {forgets}", path.display());
                         self.obstacle(row.level, what, format!("choose another value than {except} first"));
                         continue;
                     }
-                    Wants::Exactly(word) | Wants::Unless { word, .. } => Wanted::Text(word.to_owned()),
-                    Wants::AtLeast(least) => {
+                    Needs::Exactly(word) | Needs::Unless { word, .. } => Wanted::Text(word.to_owned()),
+                    Needs::AtLeast(least) => {
                         Wanted::Text(text.parse::<u64>().map_or(text.clone(), |now| now.max(least).to_string()))
                     }
-                    Wants::Housekeeping => Wanted::Without,
+                    Needs::Housekeeping => Wanted::Without,
                 };
                 self.setting(row.level, knob, text, wanted, row.why, row.price);
             }

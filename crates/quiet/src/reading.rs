@@ -15,7 +15,7 @@ use machine::{CpuSet, Error, Root};
 
 use crate::checklist::ROWS;
 use crate::cpusets::is_quiet_folder;
-use crate::facts::{Cpusets, Facts, Interrupt, Movable};
+use crate::facts::{Cpusets, Facts, Interrupt};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 /// Depth to which cpusets are searched for. The kernel allows more, but no system has them.
@@ -98,15 +98,31 @@ fn devices(root: &Root) -> Vec<Interrupt> {
         let affinity = cpus("smp_affinity_list")?;
         let effective =
             cpus("effective_affinity_list").filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| affinity.clone());
-        Some(Interrupt { number, name: row.devices().join(", "), affinity, effective, movable: movable(root, number) })
+        Some(Interrupt {
+            number,
+            name: row.devices().join(", "),
+            affinity,
+            effective,
+            is_fixed: is_fixed(root, number),
+            is_message: is_message(&row.rest),
+        })
     };
     rows.iter().filter_map(device).collect()
 }
 
-/// The file of an interrupt that nobody may move has no right to write (kernel/irq/proc.c, Linux 6.13 and later). Before, only writing to it tells.
-fn movable(root: &Root, number: u32) -> Movable {
+/// The file of an interrupt that nobody may move has no right to write since Linux 6.12 (`register_irq_proc` in
+/// kernel/irq/proc.c). Before, only writing to it tells.
+fn is_fixed(root: &Root, number: u32) -> bool {
     let file = fs::metadata(root.path(format!("/proc/irq/{number}/smp_affinity_list")));
-    if file.is_ok_and(|file| file.permissions().readonly()) { Movable::No } else { Movable::Unknown }
+    file.is_ok_and(|file| file.permissions().readonly())
+}
+
+/// Returns whether a row of /proc/interrupts is one of a message-signalled interrupt: its controller is called so.
+/// `rest` is what follows the counts: the controller, the number, the devices.
+fn is_message(rest: &str) -> bool {
+    let mut controller =
+        rest.split_ascii_whitespace().take_while(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    controller.any(|word| word.contains("MSI"))
 }
 
 fn cpusets(root: &Root) -> Cpusets {

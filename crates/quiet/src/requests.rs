@@ -1,10 +1,12 @@
 //! Which knobs a plan changes, as requests to a session of `changes`. Pure functions.
 
+use std::path::{Path, PathBuf};
+
 use changes::format::Change;
 use changes::{ChangeRequest, Claim, Knob, Thread, Value};
 use machine::CpuSet;
 
-use crate::cpusets::OwnCpusets;
+use crate::cpusets::{OwnCpusets, is_quiet_list};
 use crate::level::Level;
 use crate::plan::{Plan, What};
 use crate::tasks::Task;
@@ -12,11 +14,25 @@ use crate::tasks::Task;
 /// Name of the engine in journals and messages.
 pub const ENGINE: &str = "quiet";
 
-/// Returns the CPUs that the changes of a session keep quiet.
+/// Returns the CPUs that the changes of a session keep quiet: those of its program's cpuset, and those that other
+/// settings must do without. In version 2 of cgroups, level cgroup need not have any of the latter.
 #[must_use]
 pub fn quiet_cpus(changes: &[Change]) -> CpuSet {
-    let kept_free = changes.iter().filter_map(|change| change.claim.kept_free());
-    kept_free.fold(CpuSet::new(), |all, cpus| all.union(cpus))
+    let of = |change: &Change| match (&change.knob, &change.claim) {
+        (Knob::CpuList(file), Claim::Exactly(Value::Cpus(cpus))) if is_quiet_list(file) => Some(cpus.clone()),
+        (_, claim) => claim.kept_free().cloned(),
+    };
+    changes.iter().filter_map(of).fold(CpuSet::new(), |all, cpus| all.union(&cpus))
+}
+
+/// Returns the folders of the cpusets that the changes of a session have made for its program.
+#[must_use]
+pub fn quiet_folders(changes: &[Change]) -> Vec<PathBuf> {
+    let of = |change: &Change| match &change.knob {
+        Knob::CpuList(file) if is_quiet_list(file) => file.parent().map(Path::to_owned),
+        _ => None,
+    };
+    changes.iter().filter_map(of).collect()
 }
 
 fn request(knob: Knob, claim: Claim) -> ChangeRequest {

@@ -19,8 +19,8 @@ pub struct Task {
     pub is_of_kernel: bool,
     /// The CPUs that it may use.
     pub mask: CpuSet,
-    /// Folder of its cgroup. `None` if it has none in the part of the hierarchy that is mounted here, and for kthreadd, which
-    /// never leaves the root (cgroup_init_kthreadd in include/linux/cgroup.h).
+    /// Folder of its cgroup. `None` if it has none in the part of the hierarchy that is mounted here, and for kthreadd,
+    /// which never leaves the root (cgroup_init_kthreadd in include/linux/cgroup.h).
     pub cgroup: Option<PathBuf>,
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use ::machine::{CpuSet, Error};
 use changes::recorder::{Access, RecordedThread, Refusal};
 use changes::{Claim, Knob, KnobIo, Value};
-use quiet::{Applied, Level, Plan, Step, Task, TaskList, What};
+use quiet::{Applied, Level, Plan, Step, Task, TaskList, What, quiet_cpus, quiet_folders};
 
 use machine::{IRQBALANCE, KTHREADD, Listed, Machine, OWNER, PROGRAM, SCENES, Scene, busy_v1, busy_v2, is_clean};
 
@@ -257,11 +257,58 @@ fn an_interrupt_that_turns_out_to_be_managed_stays_and_is_named() {
     machine.io.manage("virtio3-tx");
     let plan = machine.plan("1", Level::Full);
     let applied = machine.apply(&plan);
-    assert_eq!(applied.unmoved(), ["affinity of interrupt virtio3-tx cannot be changed: the kernel manages it"]);
+    let unmoved: Vec<String> = applied.fixed_interrupts().map(ToString::to_string).collect();
+    assert_eq!((unmoved, applied.unmoved()), (vec!["affinity of interrupt virtio3-tx".to_owned()], Vec::new()));
+    let changed: Vec<&str> = applied.changed().map(|step| step.name.as_str()).collect();
+    assert!(changed.contains(&"interrupt 24 (ACPI:Ged)"), "{changed:?}");
+    assert!(!changed.contains(&"interrupt 42 (virtio3-tx)"), "what has not moved is not changed: {changed:?}");
     assert_eq!(machine.read("/proc/irq/42/smp_affinity_list"), "0-1");
     assert_eq!(machine.read("/proc/irq/24/smp_affinity_list"), "0");
     is_clean(&applied.end());
     machine.same(&before, "");
+}
+
+#[test]
+fn the_journal_names_the_quiet_cpus_and_their_cpuset_on_each_level() {
+    for Scene { name, machine, cpus } in SCENES {
+        for level in [Level::Cgroup, Level::NoBalance, Level::Full] {
+            let machine = machine();
+            let plan = machine.plan(cpus, level);
+            let applied = machine.apply(&plan);
+            let entry = machine.entries().remove(0);
+            assert_eq!(quiet_cpus(entry.changes()), plan.chosen.cpus, "{name}, {level}");
+            assert_eq!(quiet_folders(entry.changes()), [plan.cpusets.unwrap().quiet], "{name}, {level}");
+            is_clean(&applied.end());
+        }
+    }
+}
+
+#[test]
+fn only_threads_that_the_kernel_has_moved_count() {
+    for Scene { name, machine, cpus } in SCENES {
+        let machine = machine();
+        let plan = machine.plan(cpus, Level::Full);
+        let machine = machine.launch(&plan);
+        let before = machine.io.threads();
+        let applied = machine.apply(&plan);
+        let now = machine.io.threads();
+        let has_moved = |tid: &&u32| {
+            let (before, now) = (&before[*tid], &now[*tid]);
+            let quiet = |mask: &CpuSet| mask.intersection(&plan.chosen.cpus);
+            before.cgroups != now.cgroups || quiet(&before.mask) != quiet(&now.mask)
+        };
+        let moved: Vec<&u32> = now.keys().filter(|tid| **tid != PROGRAM).filter(has_moved).collect();
+        assert_eq!(applied.moved(), moved.len(), "{name}: {moved:?}");
+        is_clean(&applied.end());
+    }
+    // The kernel does not move kthreadd to another cgroup, and on this level it keeps its mask.
+    let machine = busy_v1();
+    let plan = machine.plan("1", Level::Cgroup);
+    let before = machine.io.threads();
+    let applied = machine.apply(&plan);
+    assert_eq!(machine.io.threads()[&KTHREADD], before[&KTHREADD]);
+    let moved = machine.io.threads().iter().filter(|(tid, now)| **tid != PROGRAM && before[*tid] != **now).count();
+    assert_eq!(applied.moved(), moved);
 }
 
 #[test]

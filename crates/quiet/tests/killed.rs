@@ -11,8 +11,8 @@ use quiet::Level;
 
 use machine::{IRQBALANCE, Machine, OWNER, PROGRAM, SCENES, Scene, is_clean};
 
-/// What each test does until no access is left: it is told before which one the process is killed, and returns whether it
-/// was.
+/// What each test does until no access is left: it is told before which one the process is killed, and returns whether
+/// it was.
 fn at_each_access(scene: &Scene, mut killed_at: impl FnMut(&Machine, usize) -> bool) {
     let machine = (scene.machine)();
     let plan = machine.plan(scene.cpus, Level::Full);

@@ -1,5 +1,5 @@
-//! Plans for machines whose files are recorded below `tests/roots`. What each plan must be is below `tests/plans`: run with COX_MAKE_PLANS=1 to write these
-//! files again, and read the difference.
+//! Plans for machines whose files are recorded below `tests/roots`. What each plan must be is below `tests/plans`: run
+//! with COX_MAKE_PLANS=1 to write these files again, and read the difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use ::machine::CpuSet;
 use changes::{Knob, value_of};
-use quiet::{Facts, Level, Plan, Refusal, What, check, choose, plan, reboot};
+use quiet::{BootWord, Facts, Level, Plan, Reboot, Refusal, What, check, choose, plan, reboot};
 
 use machine::{Machine, cpus, stored, to, v1, v2};
 
@@ -26,8 +26,12 @@ fn written(facts: &Facts, plan: &Plan) -> String {
     for obstacle in &plan.obstacles {
         writeln!(text, "{:<10}  cannot: {} -> {}", obstacle.level.name(), obstacle.what, obstacle.instead).unwrap();
     }
-    for boot in reboot(facts, &plan.chosen, "quiet irqaffinity=0-1 isolcpus=nohz,5") {
+    let boot = reboot(facts, &plan.chosen, "quiet irqaffinity=0-1 isolcpus=nohz,5");
+    for boot in boot.words {
         writeln!(text, "boot: {} instead of {:?}", boot.word, boot.instead_of).unwrap();
+    }
+    for note in boot.notes {
+        writeln!(text, "boot cannot: {note}").unwrap();
     }
     text
 }
@@ -181,4 +185,86 @@ fn a_cpu_with_a_frequency_that_the_user_has_set_keeps_it() {
     assert!(said.iter().any(|what| what.contains("cpu2/cpufreq/scaling_governor stays userspace")), "{said:?}");
     let less = plan(&facts, &chosen, to(Level::Work));
     assert!(less.obstacles.iter().all(|obstacle| !obstacle.what.contains("governor")), "{less:?}");
+}
+
+/// Returns the words for the kernel, each with the one that it replaces, and the notes.
+fn booted(machine: Machine, list: &str, command_line: &str) -> (Vec<String>, Vec<String>) {
+    let facts = machine.facts();
+    let Reboot { words, notes } = reboot(&facts, &check(&facts, &cpus(list)).unwrap(), command_line);
+    let word = |word: BootWord| word.instead_of.map_or(word.word.clone(), |old| format!("{} for {old}", word.word));
+    (words.into_iter().map(word).collect(), notes)
+}
+
+#[test]
+fn the_cpu_that_the_kernel_boots_on_keeps_its_tick() {
+    let ticking = || v2().with("/sys/devices/system/cpu/nohz_full", "(null)\n");
+    let (words, notes) = booted(ticking(), "0,4", "quiet");
+    assert_eq!(words, ["nohz_full=4", "irqaffinity=1-3,5-6"]);
+    assert!(notes.len() == 1 && notes[0].starts_with("CPU 0 keeps its tick"), "{notes:?}");
+    let (words, notes) = booted(ticking(), "0", "quiet irqaffinity=1");
+    assert!(words.is_empty() && notes.len() == 1, "{words:?} {notes:?}");
+    // What a user has written before does not bring it back.
+    assert_eq!(booted(ticking(), "5", "nohz_full=0-1").0, ["nohz_full=1,5 for nohz_full=0-1"]);
+}
+
+#[test]
+fn words_that_are_there_are_merged() {
+    let one = || v2().with("/sys/devices/system/cpu/nohz_full", "1\n");
+    assert_eq!(booted(one(), "2", "nohz_full=1 irqaffinity=0").0, ["nohz_full=1-2 for nohz_full=1"]);
+    // What cox cannot read stays, and so does a list that isolcpus= shares.
+    for (command_line, kept) in [("nohz_full=1-N", "nohz_full=1-N"), ("isolcpus=nohz,1", "isolcpus=nohz,1")] {
+        let (words, notes) = booted(one(), "5", command_line);
+        assert!(words.is_empty() && notes[0].starts_with(&format!("{kept} stays as it is")), "{words:?} {notes:?}");
+    }
+    assert_eq!(booted(v2(), "2", "irqaffinity=0-3").0, ["irqaffinity=0-1,3 for irqaffinity=0-3"]);
+    assert_eq!(booted(v2(), "2", "irqaffinity=2").0, ["irqaffinity=0-1,3-6 for irqaffinity=2"]);
+}
+
+#[test]
+fn the_users_isolation_stays() {
+    // The disk's interrupt is on CPU 1, and could be on CPU 0.
+    let isolation = |command_line: &str| {
+        let (words, _) = booted(v1(), "1", &format!("irqaffinity=0 {command_line}"));
+        words.first().cloned().unwrap_or_default()
+    };
+    assert_eq!(isolation(""), "isolcpus=managed_irq,1");
+    assert_eq!(isolation("isolcpus=1"), "isolcpus=domain,managed_irq,1 for isolcpus=1");
+    assert_eq!(isolation("isolcpus=nohz,domain,1"), "isolcpus=nohz,domain,managed_irq,1 for isolcpus=nohz,domain,1");
+    assert_eq!(isolation("isolcpus=managed_irq,0-1"), "");
+    let (words, notes) = booted(v1(), "1", "irqaffinity=0 isolcpus=nohz,5");
+    assert!(words.is_empty() && notes[0].starts_with("isolcpus=nohz,5 stays as it is"), "{words:?} {notes:?}");
+}
+
+#[test]
+fn words_that_would_not_help_are_not_named() {
+    // No interrupt comes to CPU 6, and the disk's queue of CPUs 3 and 7 has no housekeeping CPU.
+    assert_eq!(booted(v2(), "6", "").0, ["nohz_full=6"]);
+    assert_eq!(booted(v2(), "3", "").0, [] as [&str; 0]);
+    // A kernel that cannot stop the tick.
+    assert_eq!(booted(v1(), "1", "irqaffinity=0 isolcpus=managed_irq,1"), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn an_interrupt_without_a_queue_is_bound_and_not_managed() {
+    let rows = v1().read("/proc/interrupts") + "\n 0: 0 9 IO-APIC 2-edge timer\n";
+    let machine = v1().with("/proc/interrupts", &rows).with("/proc/irq/0/smp_affinity_list", "1\n");
+    machine.fix(0);
+    let facts = machine.facts();
+    let obstacles = plan(&facts, &check(&facts, &cpus("1")).unwrap(), to(Level::Pin)).obstacles;
+    let of = |name: &str| obstacles.iter().find(|obstacle| obstacle.what.contains(name)).unwrap();
+    assert_eq!(of("timer").what, "interrupt 0 (timer) cannot be moved: the kernel has bound it to its CPU");
+    assert_eq!(of("timer").instead, "choose another CPU");
+    assert_eq!(of("virtio1-req.0").instead, "use its device from CPUs 0 only");
+}
+
+#[test]
+fn every_sibling_that_is_not_quiet_has_a_price() {
+    let prices = |machine: Machine, list: &str| check(&machine.facts(), &cpus(list)).unwrap().prices;
+    // CPU 7, in a partition of somebody else, is the sibling of CPU 3.
+    assert_eq!(prices(v2(), "3"), ["CPU 3 shares its core with CPU 7, which is not quiet for this program"]);
+    let isolated = v2().with("/sys/devices/system/cpu/isolated", "6\n");
+    assert_eq!(prices(isolated, "2"), ["CPU 2 shares its core with CPU 6, which is not quiet for this program"]);
+    let other = v2().with("/sys/fs/cgroup/cox-quiet-5/cpuset.cpus", "5\n");
+    assert_eq!(prices(other, "1"), ["CPU 1 shares its core with CPU 5, which is not quiet for this program"]);
+    assert_eq!(prices(v2(), "2,6"), [] as [&str; 0]);
 }

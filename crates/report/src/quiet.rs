@@ -47,15 +47,26 @@ pub struct QuietReport {
     /// How long they were quiet, with the program.
     pub length_ns: u64,
     /// Settings that were changed, in this order.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ChangedSetting>,
     /// Threads that were moved away, or lost the quiet CPUs of their masks.
     pub threads_moved: u64,
     /// What stayed on the quiet CPUs, and what helps, one sentence each.
     pub stays: Vec<String>,
-    /// Interrupts of the quiet CPUs in that time, by the kernel's counters in /proc/interrupts, the most frequent first.
+    /// Interrupts that the kernel did not let cox move: only the attempt has told.
+    #[serde(default)]
+    pub unmoved: Vec<UnmovedInterrupt>,
+    /// Ticks that went on although the kernel can stop them; null if there were next to none.
+    #[serde(default)]
+    pub ticks: Option<KeptTicks>,
+    /// Interrupts of the quiet CPUs during `counted_ns`, by the kernel's counters in /proc/interrupts, the most
+    /// frequent first.
     pub interrupts: Vec<Interrupts>,
+    /// How long these interrupts were counted: from just before the program starts until it has ended. 0 if they were
+    /// not.
+    #[serde(default)]
+    pub counted_ns: u64,
     /// What was restored.
-    pub undone: Undone,
+    pub undone: Restored,
     /// What could not be restored of the changes of earlier sessions of cox that were killed, one sentence each.
     #[serde(default)]
     pub diagnostics: Vec<String>,
@@ -63,7 +74,7 @@ pub struct QuietReport {
 
 /// A setting that was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
+pub struct ChangedSetting {
     /// The level that it belongs to.
     pub level: String,
     /// The setting: a file of the kernel, an interrupt, a service.
@@ -72,6 +83,40 @@ pub struct Setting {
     pub before: Option<String>,
     /// Its value while the CPUs were quiet.
     pub value: String,
+}
+
+/// An interrupt that the kernel did not let cox move.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnmovedInterrupt {
+    /// Names of its devices, as in /proc/interrupts.
+    pub name: String,
+    /// Whether it belongs to a queue of a device, which its driver has given to one or a few CPUs (a managed
+    /// interrupt). If not, the kernel has bound it to its CPU, as it does with timers.
+    pub is_managed: bool,
+}
+
+/// Ticks that went on although the kernel can stop them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptTicks {
+    /// The CPUs, as a list.
+    pub cpus: String,
+    /// Ticks per second on each of them.
+    pub per_s: f64,
+    /// What kept them, the most frequent first.
+    pub dependencies: Vec<TickDependency>,
+    /// Why the kernel could not be asked what kept them; null if it could.
+    pub unknown: Option<String>,
+}
+
+/// What kept ticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TickDependency {
+    /// The kernel's name of it: `SCHED`.
+    pub name: String,
+    /// What it means.
+    pub meaning: String,
+    /// How often it kept a tick, on all these CPUs.
+    pub count: u64,
 }
 
 /// How often one kind of interrupt came to the quiet CPUs.
@@ -87,7 +132,7 @@ pub struct Interrupts {
 
 /// What became of the changes at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Undone {
+pub struct Restored {
     /// Settings of the machine and of threads that are as they were.
     pub restored: u64,
     /// Threads created meanwhile that got back what their creators had.
@@ -98,6 +143,51 @@ pub struct Undone {
     pub held_by_others: u64,
     /// Settings that were not restored, and why: somebody else has set them, or the kernel refused.
     pub left: Vec<String>,
+    /// Problems with the journal, one line each. Some changes may not have been restored.
+    #[serde(default)]
+    pub troubles: Vec<String>,
+}
+
+impl Restored {
+    /// Returns in a few words whether everything is as it was before the session.
+    fn outcome(&self) -> String {
+        let mut words = Vec::new();
+        if !self.left.is_empty() {
+            words.push(format!("{} not put back", counted(self.left.len() as u64, "setting")));
+        }
+        if self.held_by_others > 0 {
+            let verb = if self.held_by_others == 1 { "stays" } else { "stay" };
+            words.push(format!("{} {verb} changed for another session", counted(self.held_by_others, "setting")));
+        }
+        if !self.troubles.is_empty() {
+            words.push("the journal had problems, so some settings may not be put back".to_owned());
+        }
+        if words.is_empty() { "everything is as it was before".to_owned() } else { words.join("; ") }
+    }
+}
+
+impl UnmovedInterrupt {
+    fn sentence(&self, housekeeping: &str) -> String {
+        if self.is_managed {
+            let where_else = cpus_of(housekeeping);
+            format!("interrupt {}: its driver manages it → use its device from {where_else} only", self.name)
+        } else {
+            format!("interrupt {}: the kernel has bound it to its CPU → choose another CPU", self.name)
+        }
+    }
+}
+
+impl KeptTicks {
+    fn sentence(&self) -> String {
+        let of_each = |kept: &TickDependency| format!("{} ({}, {} times)", kept.meaning, kept.name, kept.count);
+        let reasons: Vec<String> = self.dependencies.iter().map(of_each).collect();
+        let why = match &self.unknown {
+            Some(error) => format!("the reason is not known ({error})"),
+            None if reasons.is_empty() => "the kernel does not say why".to_owned(),
+            None => reasons.join(", "),
+        };
+        format!("the tick of {}, {:.1} times a second on each: {why}", cpus_of(&self.cpus), self.per_s)
+    }
 }
 
 impl QuietReport {
@@ -127,22 +217,21 @@ impl QuietReport {
         if self.level != PIN {
             let (settings, threads) =
                 (counted(self.settings.len() as u64, "setting"), counted(self.threads_moved, "thread"));
-            let back = match self.undone.left.len() {
-                0 => "everything is as it was before".to_owned(),
-                left => format!("{} not put back", counted(left as u64, "setting")),
-            };
-            lines.push(format!("Changed {settings} and {threads}; {back}"));
+            lines.push(format!("Changed {settings} and {threads}; {}", self.undone.outcome()));
         }
-        lines.extend(self.undone.left.iter().cloned());
+        lines.extend(self.undone.left.iter().chain(&self.undone.troubles).cloned());
         lines.extend(self.diagnostics.iter().map(|diagnostic| format!("not done: {diagnostic}")));
         lines.extend(self.interruptions());
-        lines.extend(self.stays.iter().map(|stays| format!("Stays: {stays}")));
+        let unmoved = self.unmoved.iter().map(|interrupt| interrupt.sentence(&self.housekeeping));
+        let ticks = self.ticks.iter().map(KeptTicks::sentence);
+        let stays = self.stays.iter().cloned().chain(ticks).chain(unmoved);
+        lines.extend(stays.map(|stays| format!("Stays: {stays}")));
         lines
     }
 
     /// Returns how often a quiet CPU was interrupted, by the kernel's counters.
     fn interruptions(&self) -> Option<String> {
-        let cpu_s = self.length_ns as f64 / 1e9 * self.count as f64;
+        let cpu_s = self.counted_ns as f64 / 1e9 * self.count as f64;
         if cpu_s < SHORTEST_S {
             return None;
         }
@@ -167,8 +256,10 @@ mod tests {
             count: 2,
             housekeeping: "0-1".into(),
             level: "full".into(),
-            length_ns: 10_000_000_000,
-            settings: vec![Setting::default(); 3],
+            // Not the time in which the interrupts were counted.
+            length_ns: 1_000_000_000,
+            counted_ns: 10_000_000_000,
+            settings: vec![ChangedSetting::default(); 3],
             threads_moved: 1,
             stays: vec!["the tick of CPU 2-3 stays: this kernel cannot stop it".into()],
             interrupts: vec![
@@ -196,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_said_and_lines_fit() {
-        let undone = Undone { left: vec!["a long reason ".repeat(12)], ..Undone::default() };
+        let undone = Restored { left: vec!["a long reason ".repeat(12)], ..Restored::default() };
         let report = QuietReport { undone, ..report() };
         for width in [60, 80] {
             let text = report.text(&Style { width, ..Style::default() });
@@ -205,5 +296,52 @@ mod tests {
                 "{text}"
             );
         }
+    }
+    #[test]
+    fn what_stays_changed_for_another_session_is_not_as_before() {
+        // Wide enough for the sentence.
+        let style = Style { width: 200, ..Style::default() };
+        let said = |undone: Restored| QuietReport { undone, ..report() }.text(&style);
+        let one = said(Restored { held_by_others: 1, ..Restored::default() });
+        assert!(one.contains("; 1 setting stays changed for another session"), "{one}");
+        let two = said(Restored { held_by_others: 2, left: vec!["stat_interval".into()], ..Restored::default() });
+        assert!(two.contains("1 setting not put back; 2 settings stay changed for another session"), "{two}");
+        assert!(!one.contains("as it was") && !two.contains("as it was"), "{one}{two}");
+    }
+
+    #[test]
+    fn problems_with_the_journal_are_shown() {
+        let undone = Restored { troubles: vec!["journal 7.jsonl: No space left".into()], ..Restored::default() };
+        let text = QuietReport { undone, ..report() }.text(&Style::default());
+        assert!(text.contains("journal 7.jsonl: No space left") && !text.contains("as it was"), "{text}");
+    }
+
+    #[test]
+    fn ticks_that_go_on_are_named_with_their_reason() {
+        let kept = |dependencies: &[(&str, &str, u64)], unknown: Option<&str>| {
+            let of = |(name, meaning, count): &(&str, &str, u64)| {
+                let (name, meaning) = ((*name).to_owned(), (*meaning).to_owned());
+                TickDependency { name, meaning, count: *count }
+            };
+            let dependencies = dependencies.iter().map(of).collect();
+            let unknown = unknown.map(str::to_owned);
+            KeptTicks { cpus: "2-3".into(), per_s: 251.0, dependencies, unknown }.sentence()
+        };
+        assert_eq!(
+            kept(&[("SCHED", "more than one thread could run", 1255)], None),
+            "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run (SCHED, 1255 times)"
+        );
+        assert!(kept(&[], None).ends_with("on each: the kernel does not say why"));
+        let unknown = kept(&[], Some("Too many open files"));
+        assert!(unknown.ends_with("the reason is not known (Too many open files)"), "{unknown}");
+    }
+
+    #[test]
+    fn only_a_managed_interrupt_has_a_device_that_others_can_use() {
+        let unmoved = [("nvme0q1", true), ("timer", false)]
+            .map(|(name, is_managed)| UnmovedInterrupt { name: name.into(), is_managed });
+        let text = QuietReport { unmoved: unmoved.into(), ..report() }.text(&Style::default());
+        assert!(text.contains("nvme0q1: its driver manages it → use its device from CPUs 0-1 only"), "{text}");
+        assert!(text.contains("timer: the kernel has bound it to its CPU → choose another CPU"), "{text}");
     }
 }

@@ -4,9 +4,11 @@
 //!    changes nothing.
 //! 2. prepare: the engine may add to the program that will be started: environment variables, the preload library.
 //! 3. apply: the engine attaches to the target.
-//! 4. tick: the engine does the work that is due. Between ticks, it may receive commands and be asked for a snapshot.
-//! 5. undo: the engine detaches and reverts everything that it changed.
-//! 6. section: the engine returns its result.
+//! 4. `on_start`: all engines have attached, and the target starts now.
+//! 5. tick: the engine does the work that is due. Between ticks, it may receive commands and be asked for a snapshot.
+//! 6. `on_end`: the target has ended, and no engine has detached yet.
+//! 7. undo: the engine detaches and reverts everything that it changed.
+//! 8. section: the engine returns its result.
 //!
 //! Engines do not know each other. The type of an engine determines the type of its result, and its name identifies it
 //! in all output.
@@ -50,6 +52,12 @@ pub trait Engine {
     /// # Errors
     /// The reason why the engine cannot attach. The session ends, and no program is started.
     fn apply(&mut self, subject: &Subject) -> Result<()>;
+
+    /// Reads what must not include the attaching of the engines, such as counters of the machine.
+    fn on_start(&mut self) {}
+
+    /// Reads what must not include the detaching of the engines. Not called if the start fails.
+    fn on_end(&mut self) {}
 
     /// Returns the descriptors that become readable when `tick` should be called early.
     fn readiness(&self) -> Vec<BorrowedFd<'_>> {

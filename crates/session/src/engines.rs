@@ -65,6 +65,8 @@ trait Part {
     fn probe(&mut self, target: &Target) -> Result<()>;
     fn prepare(&mut self, launch: &mut Launch) -> Result<()>;
     fn apply(&mut self, subject: &Subject) -> Result<()>;
+    fn on_start(&mut self);
+    fn on_end(&mut self);
     fn readiness(&self) -> Vec<BorrowedFd<'_>>;
     fn tick_every(&self) -> Duration;
     fn tick(&mut self) -> Result<()>;
@@ -107,6 +109,14 @@ impl<E: Engine> Part for One<E> {
             self.control = Control::open(E::NAME, &subject.pids()).ok();
         }
         self.engine.apply(subject)
+    }
+
+    fn on_start(&mut self) {
+        self.engine.on_start();
+    }
+
+    fn on_end(&mut self) {
+        self.engine.on_end();
     }
 
     fn readiness(&self) -> Vec<BorrowedFd<'_>> {
@@ -196,6 +206,16 @@ impl Engines {
             }
         }
         Ok(())
+    }
+
+    /// Tells all engines that the target starts now.
+    pub(crate) fn on_start(&mut self) {
+        self.members.iter_mut().for_each(|member| member.part.on_start());
+    }
+
+    /// Tells all engines that the target has ended.
+    pub(crate) fn on_end(&mut self) {
+        self.members.iter_mut().for_each(|member| member.part.on_end());
     }
 
     /// Returns whether an engine is left that has not failed.
@@ -339,6 +359,14 @@ mod tests {
             self.told("apply")
         }
 
+        fn on_start(&mut self) {
+            self.log.borrow_mut().push(format!("{} start", Self::NAME));
+        }
+
+        fn on_end(&mut self) {
+            self.log.borrow_mut().push(format!("{} end", Self::NAME));
+        }
+
         fn readiness(&self) -> Vec<BorrowedFd<'_>> {
             vec![self.file.as_fd()]
         }
@@ -399,7 +427,8 @@ mod tests {
     }
 
     const BEFORE: [&str; 4] = ["b probe", "a probe", "a prepare", "b prepare"];
-    const WHOLE: [&str; 6] = ["a apply", "b apply", "b undo", "a undo", "a section", "b section"];
+    const WHOLE: [&str; 10] =
+        ["a apply", "b apply", "a start", "b start", "a end", "b end", "b undo", "a undo", "a section", "b section"];
 
     #[test]
     fn they_take_hold_in_order_and_let_go_in_reverse() {

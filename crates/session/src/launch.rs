@@ -377,13 +377,6 @@ mod tests {
     }
 
     #[test]
-    fn masks_have_a_bit_for_each_cpu() {
-        let words = |list: &str| mask_words(&list.parse().unwrap());
-        assert_eq!(words("0-1,63"), [0x8000_0000_0000_0003]);
-        assert_eq!(words("1,64"), [2, 1]);
-    }
-
-    #[test]
     fn a_nul_byte_is_refused() {
         assert!(candidates(OsStr::from_bytes(b"./a\0b")).is_err());
     }

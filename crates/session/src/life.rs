@@ -4,10 +4,10 @@
 //!    variables or the preload library to the first program.
 //! 2. start: cox forks the program, which waits before its exec. Several programs are first checked to be executable.
 //!    For running processes, cox only looks them up.
-//! 3. apply: each engine attaches to the target.
+//! 3. apply: each engine attaches to the target. Then each is told that the target starts.
 //! 4. go: the programs exec. If cox dies before this step, no program starts.
 //! 5. tick: the engines do their work, until the last program ends, the time of `--for` is up, or Ctrl-C arrives.
-//! 6. undo: the engines detach, in reverse order. Then each engine returns its result.
+//! 6. undo: each engine is told that the target has ended. The engines detach, in reverse order. Then each engine returns its result.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -81,6 +81,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
         Target::Machine => Subject::Machine,
     };
     engines.apply(&subject)?;
+    engines.on_start();
     laps::done(Part::Enrolling);
     let start_ns = arch::monotonic_ns();
     let own_before_ns = arch::clock::thread_cpu_ns();
@@ -112,6 +113,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
     laps::done(Part::Running);
     let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
     let mut engines = ticking.engines;
+    engines.on_end();
     engines.undo();
     laps::done(Part::Closing);
     let exit = launched.first().map(|first| first.exit);

@@ -1,8 +1,9 @@
-//! What keeps the tick of a CPU on which the kernel could stop it (`nohz_full=`): how often each dependency of the tick did, by the tracepoint
-//! `timer:tick_stop`.
+//! What keeps the tick of a CPU on which the kernel could stop it (`nohz_full=`): how often each dependency of the tick
+//! did, by the tracepoint `timer:tick_stop`.
 //!
-//! One perf event counts for each CPU and dependency, with a filter in the kernel. Nothing is recorded, and nothing wakes up; the tracepoint is only
-//! passed when a tick could have been stopped. The events end with this process, so there is nothing to restore.
+//! One perf event counts for each CPU and dependency, with a filter in the kernel. That takes six descriptors for each
+//! CPU. Nothing is recorded, and nothing wakes up; the tracepoint is only passed when a tick could have been stopped.
+//! The events end with this process, so there is nothing to restore.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,7 +19,8 @@ use perf_event_open_sys::ioctls;
 use crate::observer::WatchError;
 use crate::perf::event;
 
-/// Bits of `dependency` in the tracepoint (`TICK_DEP_MASK_*` in include/linux/tick.h), with the kernel's name and what it means.
+/// Bits of `dependency` in the tracepoint (`TICK_DEP_MASK_*` in include/linux/tick.h), with the kernel's name and what
+/// it means.
 const DEPENDENCIES: [(u32, &str, &str); 6] = [
     (1, "POSIX_TIMER", "a POSIX timer of CPU time (setitimer, timer_create, RLIMIT_CPU)"),
     (1 << 1, "PERF_EVENTS", "a perf event that samples by frequency"),
@@ -31,7 +33,25 @@ const DEPENDENCIES: [(u32, &str, &str); 6] = [
 /// Counts what keeps the ticks of some CPUs.
 #[derive(Debug)]
 pub struct TickDependencies {
-    counters: Vec<(usize, File)>,
+    counters: Vec<Counter>,
+}
+
+/// Counts one dependency on one CPU.
+#[derive(Debug)]
+struct Counter {
+    /// Its place in [`DEPENDENCIES`].
+    dependency: usize,
+    file: File,
+    /// The count that is left out.
+    before: u64,
+}
+
+impl Counter {
+    /// Returns the count since the counter was opened. One that cannot be read has counted nothing.
+    fn total(&self) -> u64 {
+        let mut value = [0; 8];
+        if (&self.file).read_exact(&mut value).is_ok() { u64::from_ne_bytes(value) } else { 0 }
+    }
 }
 
 /// How often one dependency kept the tick.
@@ -58,22 +78,24 @@ impl TickDependencies {
         for (at, (bit, ..)) in DEPENDENCIES.iter().enumerate() {
             for cpu in cpus.iter() {
                 let counter = counter(id, *bit, cpu).map_err(|error| unavailable(error.to_string()))?;
-                counters.push((at, File::from(counter)));
+                counters.push(Counter { dependency: at, file: File::from(counter), before: 0 });
             }
         }
         Ok(TickDependencies { counters })
     }
 
-    /// Returns how often each dependency has kept a tick so far, the most frequent first. Dependencies that kept none are left out.
+    /// Leaves out what has been counted so far.
+    pub fn restart(&mut self) {
+        self.counters.iter_mut().for_each(|counter| counter.before = counter.total());
+    }
+
+    /// Returns how often each dependency has kept a tick, the most frequent first. Dependencies that kept none are left
+    /// out.
     #[must_use]
     pub fn read(&self) -> Vec<Kept> {
         let mut counts = [0; DEPENDENCIES.len()];
-        for (at, counter) in &self.counters {
-            let mut value = [0; 8];
-            // A counter that cannot be read has counted nothing.
-            if (&mut &*counter).read_exact(&mut value).is_ok() {
-                counts[*at] += u64::from_ne_bytes(value);
-            }
+        for counter in &self.counters {
+            counts[counter.dependency] += counter.total().saturating_sub(counter.before);
         }
         let kept = DEPENDENCIES.iter().zip(counts).map(|((_, name, meaning), count)| Kept { name, meaning, count });
         let mut kept: Vec<Kept> = kept.filter(|kept| kept.count > 0).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use machine::CpuSet;
-use quiet::{Extent, Level, Wanted};
+use quiet::{CpuRequest, Extent, Level};
 
 use super::cpus::at_least_one;
 use super::report_files::ReportFiles;
@@ -59,8 +59,8 @@ pub enum QuietVerb {
     /// Measure what each level wins here, and what that costs a housekeeping CPU
     ///
     /// For each level in turns, cox makes the CPUs quiet, measures with the loop of cox noise what is stolen from a thread
-    /// that computes there, and restores everything. A step whose gain cannot be told from noise is called so. With fewer
-    /// than six rounds, none can.
+    /// that computes there, and restores everything. A step without a significant difference is called so. With fewer
+    /// than six rounds, no step can be significant.
     Measure(QuietMeasure),
     /// Show which CPUs are quiet, and which settings others have changed since
     Status,
@@ -92,7 +92,7 @@ pub struct QuietCpus {
 
 impl QuietCpus {
     /// Returns the CPUs that the user wants.
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> CpuRequest {
         wanted(self.cpus.as_ref(), self.ncpus)
     }
 
@@ -133,13 +133,13 @@ pub struct QuietMeasure {
 
 impl QuietMeasure {
     /// Returns the CPUs that the user wants.
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> CpuRequest {
         wanted(self.cpus.as_ref(), self.ncpus)
     }
 }
 
-fn wanted(cpus: Option<&CpuSet>, ncpus: Option<usize>) -> Wanted {
-    cpus.map_or(Wanted::Count(ncpus.unwrap_or_default()), |cpus| Wanted::Named(cpus.clone()))
+fn wanted(cpus: Option<&CpuSet>, ncpus: Option<usize>) -> CpuRequest {
+    cpus.map_or(CpuRequest::Count(ncpus.unwrap_or_default()), |cpus| CpuRequest::Named(cpus.clone()))
 }
 
 /// The options of `cox quiet plan`.

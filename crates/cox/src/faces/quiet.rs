@@ -1,6 +1,6 @@
 //! Output of `cox quiet plan`: each setting with its present value, the one that it would get, and the reason.
 
-use quiet::{Level, NOTHING, Plan, Reboot, Step};
+use quiet::{BootWord, Level, NOTHING, Plan, Reboot, Step};
 use report::style::{Style, columns};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const NAMES: usize = 62;
 fn heading(level: Level) -> &'static str {
     match level {
         Level::Pin => "the program runs on the quiet CPUs",
-        Level::Cgroup => "everything else has a cpuset of its own",
+        Level::Cgroup => "the program has a cpuset of its own",
         Level::NoBalance => "the scheduler moves no thread there",
         Level::Irq => "devices interrupt the other CPUs",
         Level::Work => "the kernel works on the other CPUs",
@@ -21,7 +21,7 @@ fn heading(level: Level) -> &'static str {
 }
 
 /// Returns the plan as text.
-pub fn text(plan: &Plan, boot: &[Reboot], style: &Style) -> String {
+pub fn text(plan: &Plan, boot: &Reboot, style: &Style) -> String {
     let mut lines = Vec::new();
     let chosen = &plan.chosen;
     let title = format!("Quiet: CPUs {}. Everything else: CPUs {}.", chosen.cpus, chosen.housekeeping);
@@ -53,15 +53,22 @@ pub fn text(plan: &Plan, boot: &[Reboot], style: &Style) -> String {
         lines.push(style.heading("cannot be changed here"));
     }
     for obstacle in &plan.obstacles {
-        lines.extend(style.wrapped(&format!("{} → {}", obstacle.what, obstacle.instead), "  ", "      "));
+        lines.extend(style.wrapped(&obstacle.to_string(), "  ", "      "));
     }
-    if !boot.is_empty() {
+    if !boot.words.is_empty() {
         lines.push(String::new());
         lines.push(style.heading("needs a reboot, with these words for the kernel"));
     }
-    for Reboot { word, instead_of, adds } in boot {
+    for BootWord { word, instead_of, adds } in &boot.words {
         let instead = instead_of.as_ref().map_or_else(String::new, |present| format!(" (instead of {present})"));
         lines.extend(style.wrapped(&format!("{word}{instead}: {adds}"), "  ", "      "));
+    }
+    if !boot.notes.is_empty() {
+        lines.push(String::new());
+        lines.push(style.heading("what a reboot would not change"));
+    }
+    for note in &boot.notes {
+        lines.extend(style.wrapped(note, "  ", "      "));
     }
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -71,7 +78,7 @@ fn value(text: &str) -> &str {
 }
 
 /// Returns the plan as JSON.
-pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
+pub fn as_json(plan: &Plan, boot: &Reboot) -> Value {
     let step = |step: &Step| {
         let now = Some(&step.now).filter(|now| *now != NOTHING);
         json!({ "level": step.level.name(), "what": step.name, "now": now, "wanted": step.wanted,
@@ -83,13 +90,14 @@ pub fn as_json(plan: &Plan, boot: &[Reboot]) -> Value {
         .iter()
         .map(|obstacle| json!({ "level": obstacle.level.name(), "what": obstacle.what, "instead": obstacle.instead }))
         .collect();
-    let boot: Vec<Value> = boot
+    let words: Vec<Value> = boot
+        .words
         .iter()
         .map(|boot| json!({ "word": boot.word, "instead_of": boot.instead_of, "adds": boot.adds }))
         .collect();
     json!({ "cpus": plan.chosen.cpus, "housekeeping": plan.chosen.housekeeping, "level": plan.extent.level.name(),
             "isolated": plan.extent.isolated, "prices": plan.chosen.prices, "steps": steps, "obstacles": obstacles,
-            "reboot": boot })
+            "reboot": words, "reboot_notes": boot.notes })
 }
 
 #[cfg(test)]
@@ -117,5 +125,12 @@ mod tests {
             );
             assert!(text.contains("the tick of CPU"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_heading_is_right_for_both_versions_of_cgroups() {
+        // In version 2, only the program has a cpuset of its own.
+        let said = heading(Level::Cgroup);
+        assert!(said.starts_with("the program has a cpuset of its own"), "{said}");
     }
 }

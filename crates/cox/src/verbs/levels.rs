@@ -1,8 +1,8 @@
 //! `cox quiet measure`: what each level wins on this machine, and what a housekeeping CPU pays.
 //!
-//! Each measurement is a session of its own, as a user would start it: `cox quiet --level LEVEL -- cox noise`. So what is measured is what the
-//! commands do, and whatever happens to this process, nothing stays changed. All levels take turns in each round, in an order of its own, so that
-//! a slow drift of the machine affects all of them alike.
+//! Each measurement is a session of its own, as a user would start it: `cox quiet --level LEVEL -- cox noise`. So what
+//! is measured is what the commands do, and whatever happens to this process, nothing stays changed. All levels take
+//! turns in each round, in an order of its own, so that a slow drift of the machine affects all of them alike.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use compare::stats::median_estimate;
+use compare::stats::{Estimate, median_estimate};
 use forecast::Question;
 use machine::{CpuSet, Root};
 use outputs::Output;
@@ -29,15 +29,19 @@ use crate::recordings::noise::of_report;
 
 /// Warm-up of the loop on the quiet CPUs.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Warm-up of the loop on the housekeeping CPU, which begins while the other one warms up: cox has changed everything by then.
+/// Warm-up of the loop on the housekeeping CPU, which begins while the other one warms up: cox has changed everything
+/// by then.
 const WARM_UP_BESIDE: Duration = Duration::from_millis(200);
 
 /// What one measurement found.
 struct Found {
-    /// Share of the CPUs' time that was stolen, its parts (ticks, this kernel otherwise, the rest), and the steal clock.
+    /// Share of the CPUs' time that was stolen, its parts (ticks, this kernel otherwise, the rest), and the steal
+    /// clock.
     shares: [f64; 5],
-    /// Slowdown of the program of the forecast.
-    slowdown: f64,
+    /// Slowdown of the program of the forecast; `None` if there is no estimate.
+    slowdown: Option<f64>,
+    /// The least that it is.
+    at_least: f64,
     /// Stolen share of the housekeeping CPU.
     housekeeping: Option<f64>,
 }
@@ -89,6 +93,7 @@ fn of_level(level: Level, found: &[Found], before: Option<&Vec<Found>>) -> AtLev
         let pairs = before.iter().zip(found);
         median_estimate(&pairs.map(|(before, after)| before.shares[0] - after.shares[0]).collect::<Vec<f64>>())
     };
+    let (slowdown, slowdown_is_bound) = slowdown(found);
     let housekeeping: Vec<f64> = found.iter().filter_map(|found| found.housekeeping).collect();
     AtLevel {
         level: level.to_string(),
@@ -98,9 +103,20 @@ fn of_level(level: Level, found: &[Found], before: Option<&Vec<Found>>) -> AtLev
         rest: of(&|found| found.shares[3]),
         steal: of(&|found| found.shares[4]),
         gain: before.map(gain),
-        slowdown: Some(of(&|found| found.slowdown)),
+        slowdown: Some(slowdown),
+        slowdown_is_bound,
         housekeeping: (!housekeeping.is_empty()).then(|| median_estimate(&housekeeping)),
         values: found.iter().map(|found| found.shares).collect(),
+    }
+}
+
+/// Returns the slowdown of the program over the rounds, and whether it is a lower bound: if a round has no estimate,
+/// only the bounds are known of all of them.
+fn slowdown(found: &[Found]) -> (Estimate, bool) {
+    let estimates: Option<Vec<f64>> = found.iter().map(|found| found.slowdown).collect();
+    match estimates {
+        Some(estimates) => (median_estimate(&estimates), false),
+        None => (median_estimate(&found.iter().map(|found| found.at_least).collect::<Vec<f64>>()), true),
     }
 }
 
@@ -143,14 +159,13 @@ impl<'o> Field<'o> {
         }
         let report = read(&quiet)?;
         let beside = self.beside().map(|_| read(&beside)).transpose()?;
-        Ok(Found {
-            shares: shares(&report),
-            slowdown: self.slowdown(report)?,
-            housekeeping: beside.map(|report| shares(&report)[0]),
-        })
+        let shares_of_quiet = shares(&report);
+        let (slowdown, at_least) = self.slowdown(report)?;
+        Ok(Found { shares: shares_of_quiet, slowdown, at_least, housekeeping: beside.map(|report| shares(&report)[0]) })
     }
 
-    fn slowdown(&self, report: NoiseReport) -> Result<f64> {
+    /// Returns the estimate of the program's slowdown, if there is one, and the least that it is.
+    fn slowdown(&self, report: NoiseReport) -> Result<(Option<f64>, f64)> {
         let recording = of_report(report)?.recording;
         let question = Question {
             ranks: vec![self.options.ranks],
@@ -161,7 +176,7 @@ impl<'o> Field<'o> {
         };
         let answer = forecast::forecast(&recording, &question)?;
         let scale = answer.works[0].scales[0];
-        Ok(scale.estimate.map_or(scale.at_least, |estimate| estimate.value))
+        Ok((scale.estimate.map(|estimate| estimate.value), scale.at_least))
     }
 }
 
@@ -190,8 +205,8 @@ fn finish(child: Child, level: Level) -> Result<()> {
     Ok(())
 }
 
-/// Returns the share of the CPUs' time that was stolen, its parts, and the steal clock. Ticks and other causes have their net times: a detour that
-/// contains a tick may be long because the hypervisor took the CPU meanwhile.
+/// Returns the share of the CPUs' time that was stolen, its parts, and the steal clock. Ticks and other causes have
+/// their net times: a detour that contains a tick may be long because the hypervisor took the CPU meanwhile.
 fn shares(report: &NoiseReport) -> [f64; 5] {
     let mut sums = [0.0; 5];
     for cpu in &report.cpus {
@@ -209,4 +224,19 @@ fn shares(report: &NoiseReport) -> [f64; 5] {
         sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
     }
     sums.map(|sum| sum / report.cpus.len().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_never_mixes_estimates_and_bounds() {
+        let found =
+            |slowdown: Option<f64>, at_least| Found { shares: [0.0; 5], slowdown, at_least, housekeeping: None };
+        let all = [found(Some(3.0), 1.1), found(Some(4.0), 1.2), found(Some(5.0), 1.3)];
+        assert_eq!(slowdown(&all), (Estimate { median: 4.0, interval: None }, false));
+        let one_bound = [found(Some(3.0), 1.1), found(None, 1.2), found(Some(5.0), 1.3)];
+        assert_eq!(slowdown(&one_bound), (Estimate { median: 1.2, interval: None }, true));
+    }
 }

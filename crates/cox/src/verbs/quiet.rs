@@ -1,12 +1,14 @@
 //! `cox quiet`: CPUs that the system leaves alone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use changes::entry::Entry;
 use changes::{JournalFolder, Knob, KnobIo, LiveKnobIo, probe};
 use ledger::Provenance;
-use machine::Root;
+use machine::{CpuSet, Root};
 use outputs::Output;
 use outputs::diagnostics::{chain, say};
 use quiet::{ENGINE, Facts, Lasting, Quieting, Refusal, plan, reboot};
@@ -106,7 +108,9 @@ fn sessions(knob_io: &dyn KnobIo) -> Result<Vec<Entry>> {
 fn status() -> Result<u8> {
     let knob_io = LiveKnobIo::new(Root::live());
     let (mut text, mut has_drifted) = (String::new(), false);
+    let mut known = Vec::new();
     for entry in sessions(&knob_io)? {
+        known.extend(quiet::quiet_folders(entry.changes()));
         let changes = entry.changes().iter().filter(|change| change.engine == ENGINE);
         let cpus = quiet::quiet_cpus(entry.changes());
         let state = match () {
@@ -133,11 +137,28 @@ fn status() -> Result<u8> {
             writeln!(text, "    changed since: {drift}")?;
         }
     }
+    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+    text.push_str(&without_journal(&facts.quieted, &known, rustix::process::geteuid().is_root()));
     if text.is_empty() {
         text.push_str("No CPU is quiet.\n");
     }
     Output::Stdout.write(text.as_bytes())?;
     Ok(u8::from(has_drifted))
+}
+
+/// Returns a line for each quiet cpuset that is in no journal which this user may read. `known` has the others.
+fn without_journal(quieted: &BTreeMap<PathBuf, CpuSet>, known: &[PathBuf], is_root: bool) -> String {
+    let unknown = quieted.iter().filter(|(folder, _)| !known.contains(folder));
+    let line = |(folder, cpus): (&PathBuf, &CpuSet)| {
+        let folder = folder.display();
+        let why = if is_root {
+            format!("no journal names it. Fix: rmdir {folder}, once it has no process")
+        } else {
+            "this user cannot read the session's journal. Fix: sudo cox quiet status".to_owned()
+        };
+        format!("CPUs {cpus} are quiet, in cpuset {folder}: {why}\n")
+    };
+    unknown.map(line).collect()
 }
 
 /// Returns whether this is a thread or an interrupt that the kernel has not let the session move.
@@ -165,4 +186,20 @@ fn undo(name: Option<&str>) -> Result<u8> {
         }
     };
     undo_named(&knob_io, &name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_of_another_user_is_seen_by_its_cpuset() {
+        let folders = ["/sys/fs/cgroup/cox-quiet-1", "/sys/fs/cgroup/cox-quiet-4"].map(PathBuf::from);
+        let quieted =
+            BTreeMap::from([(folders[0].clone(), "1".parse().unwrap()), (folders[1].clone(), "4-5".parse().unwrap())]);
+        let said = without_journal(&quieted, &folders[..1], false);
+        assert!(said.starts_with("CPUs 4-5 are quiet, in cpuset /sys/fs/cgroup/cox-quiet-4: this user"), "{said}");
+        assert_eq!((said.lines().count(), without_journal(&quieted, &folders, false).len()), (1, 0), "{said}");
+        assert!(without_journal(&quieted, &folders[..1], true).contains("no journal names it"));
+    }
 }

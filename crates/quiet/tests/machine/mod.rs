@@ -47,11 +47,17 @@ impl Machine {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        // The kernel gives nobody the right to write to the file of a managed interrupt.
-        let file = folder.path().join(format!("proc/irq/{managed}/smp_affinity_list"));
-        fs::set_permissions(file, Permissions::from_mode(0o444)).unwrap();
         let io = Recorder::at(folder.path()).unwrap();
-        Machine { io, folder, journals: self::folder(), mount: mount.into(), of_kernel: RefCell::default() }
+        let machine =
+            Machine { io, folder, journals: self::folder(), mount: mount.into(), of_kernel: RefCell::default() };
+        machine.fix(managed);
+        machine
+    }
+
+    /// The kernel gives nobody the right to write to the file of an interrupt that cannot be moved.
+    pub fn fix(&self, interrupt: u32) {
+        let file = self.root().path(format!("/proc/irq/{interrupt}/smp_affinity_list"));
+        fs::set_permissions(file, Permissions::from_mode(0o444)).unwrap();
     }
 
     pub fn root(&self) -> Root {

@@ -24,7 +24,8 @@ const WORKQUEUES: &str = "/sys/devices/virtual/workqueue";
 /// A thread: its id, its cgroup, the mask that the kernel or its program has set, and whether it is the program's.
 type Row = (u32, &'static str, Option<&'static str>, bool);
 
-/// Threads of the kernel on each machine: kthreadd, one that the kernel has bound to CPU 1, and one that may run anywhere.
+/// Threads of the kernel on each machine: kthreadd, one that the kernel has bound to CPU 1, and one that may run
+/// anywhere.
 const OF_KERNEL: [Row; 3] = [(KTHREADD, "", None, false), (3, "", Some("1"), false), (4, "", None, false)];
 
 const OF_V1: [Row; 5] = [
