@@ -93,6 +93,22 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the cgroup does not exist.
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error>;
+
+    /// Returns the same file of the cgroups directly below that of a file `cpuset.cpus`; none outside version 1, where
+    /// nobody copies the CPUs of a cgroup to a new one in it.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the cgroup does not exist.
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error>;
+
+    /// Returns the ids of all threads.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read.
+    fn all_threads(&self) -> Result<Vec<u32>, Error>;
+
+    /// Returns whether the kernel forgets the masks that programs have set when their cpuset changes: before Linux 6.2.
+    fn forgets_masks(&self) -> bool;
 }
 
 /// Writes the value that a knob has, to find out whether it could be changed. Returns the value.

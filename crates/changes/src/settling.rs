@@ -8,9 +8,11 @@ use machine::CpuSet;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use crate::claim::Claim;
+use crate::copies::{Shrunk, restore_copies};
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
+use crate::heirs::Heirs;
 use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
@@ -72,6 +74,20 @@ fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
     Change { original: Value::Cpus(original), claim: Claim::Exactly(Value::Cpus(now)), ..change.clone() }
 }
 
+/// Returns a cpuset that sessions have shrunk, with the CPUs that it has before and after this session's change is undone;
+/// `None` for other changes. `others` are the claims of other sessions on it.
+fn shrunk(change: &Change, others: &[&Claim]) -> Option<Shrunk> {
+    let (Knob::CpuList(file), Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) =
+        (&change.knob, &change.claim, &change.original)
+    else {
+        return None;
+    };
+    let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| claim.kept_free()).collect();
+    let base = Base::of(&change.knob, original, otherwise);
+    let from = if of_others.is_empty() { original.clone() } else { base.without(of_others.iter().copied()) };
+    Some(Shrunk { file: file.clone(), to: base.without(of_others.into_iter().chain([mine])), from })
+}
+
 /// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`). A knob that one of
 /// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
 /// dead session whose changes are not restored yet.
@@ -82,15 +98,18 @@ pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[C
     let is_held = |change: &Change| {
         held.get(&change.knob).is_some_and(|claims| claims.iter().any(|claim| change.claim.is_left_to(claim)))
     };
-    let changes: Vec<Change> = changes
-        .iter()
-        .map(|change| plainly(knob_io, change, held.get(&change.knob).map_or(&[], Vec::as_slice)))
-        .collect();
-    let mut undone = undo(knob_io, &changes, &is_held);
+    let claims_of_others = |change: &Change| held.get(&change.knob).map_or(&[][..], Vec::as_slice);
+    let shrunk: Vec<Shrunk> = changes.iter().filter_map(|change| shrunk(change, claims_of_others(change))).collect();
+    let changes: Vec<Change> =
+        changes.iter().map(|change| plainly(knob_io, change, claims_of_others(change))).collect();
     let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
     known.extend(changes.iter().map(|change| change.knob.clone()));
+    let heirs_of_masks = Heirs::find(knob_io, &changes, &known, &is_held);
+    let mut undone = undo(knob_io, &changes, &is_held);
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
     sweep(knob_io, &births, &known, &mut undone);
+    restore_copies(knob_io, &shrunk, &known, &mut undone);
+    heirs_of_masks.restore(knob_io, &known, &mut undone);
     undone
 }

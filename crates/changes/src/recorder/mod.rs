@@ -3,8 +3,8 @@
 //!
 //! Files are read and written by [`LiveKnobIo`] below the folder, those of cgroups by the rules of `cgroups`. Threads are
 //! in memory, one for each process. When a thread changes its cgroup, or its cgroup its CPUs, the thread's mask becomes
-//! these CPUs, or, if the program has asked for a mask, the common ones (Linux 6.2). What the kernel itself had set is
-//! lost.
+//! these CPUs, or, if the program has asked for a mask, the common ones. What the kernel itself had set is lost. If the file
+//! `osrelease` names a kernel before 6.2, what the program has asked for is lost, too.
 
 mod cgroups;
 
@@ -43,7 +43,8 @@ pub struct RecordedThread {
 
 impl RecordedThread {
     /// Gives it the CPUs of its cgroup, as far as its program wants them.
-    fn confine(&mut self, cpus: CpuSet) {
+    fn confine(&mut self, cpus: CpuSet, forgets_masks: bool) {
+        self.asked = self.asked.take().filter(|_| !forgets_masks);
         let common = self.asked.as_ref().map(|asked| asked.intersection(&cpus)).filter(|common| !common.is_empty());
         self.mask = common.unwrap_or(cpus);
     }
@@ -136,7 +137,7 @@ impl Recorder {
     pub fn ask(&self, tid: u32, mask: &CpuSet) {
         if let Some(thread) = self.threads.borrow_mut().get_mut(&tid) {
             thread.asked = Some(mask.clone());
-            thread.confine(self.possible(thread));
+            thread.confine(self.possible(thread), false);
         }
     }
 
@@ -227,7 +228,7 @@ impl Recorder {
             if cpus != before {
                 let mut threads = self.threads.borrow_mut();
                 let inside = threads.values_mut().filter(|thread| thread.cgroups.values().any(|its| *its == folder));
-                inside.for_each(|thread| thread.confine(cpus.clone()));
+                inside.for_each(|thread| thread.confine(cpus.clone(), self.forgets_masks()));
             }
         }
         changed
@@ -246,7 +247,7 @@ impl Recorder {
         let cpus = self.cgroups.cpus(folder);
         let had_them = before.is_some_and(|before| self.cgroups.cpus(&before) == cpus);
         if !had_them || !self.cgroups.is_v2(folder) {
-            found.confine(cpus);
+            found.confine(cpus, self.forgets_masks());
         }
         Ok(())
     }
@@ -371,5 +372,16 @@ impl KnobIo for Recorder {
 
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
         self.files.members_of(cgroup)
+    }
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        self.files.nested_cpusets(file)
+    }
+
+    fn all_threads(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.threads.borrow().keys().copied().collect())
+    }
+
+    fn forgets_masks(&self) -> bool {
+        self.files.forgets_masks()
     }
 }

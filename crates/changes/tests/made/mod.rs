@@ -265,6 +265,18 @@ impl KnobIo for Made {
     fn members_of(&self, cgroup: &Path) -> Result<Vec<u32>, Error> {
         panic!("no cgroup is on this machine: {cgroup:?}")
     }
+
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        panic!("no cgroup is on this machine: {file:?}")
+    }
+
+    fn all_threads(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.state().threads.keys().copied().collect())
+    }
+
+    fn forgets_masks(&self) -> bool {
+        false
+    }
 }
 
 pub fn cpus(list: &str) -> CpuSet {
