@@ -132,6 +132,7 @@ impl Quieting {
 /// Returns a sentence about ticks that went on although the kernel could have stopped them; `None` if there were next to none.
 fn kept_ticks(cpus: &CpuSet, per_s: f64, kept: &[Kept]) -> Option<String> {
     if cpus.is_empty() || per_s <= TICKS_PER_S * cpus.len() as f64 {
+        self.report.stays.extend(applied.unshrunk_cpusets());
         return None;
     }
     let per_cpu = per_s / cpus.len() as f64;
