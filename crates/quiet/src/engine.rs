@@ -39,6 +39,15 @@ pub enum Wanted {
 }
 
 impl Wanted {
+    /// Returns the CPUs that may become quiet: those that are named, or all.
+    #[must_use]
+    pub fn candidates(&self, facts: &Facts) -> CpuSet {
+        match self {
+            Wanted::Named(cpus) => cpus.clone(),
+            Wanted::Count(_) => facts.topology.online.clone(),
+        }
+    }
+
     /// Returns the CPUs that fit the request.
     ///
     /// # Errors
@@ -123,6 +132,7 @@ impl Quieting {
         self.report.threads_moved = applied.moved() as u64;
         let unmoved = applied.unmoved_interrupts().into_iter();
         self.report.stays.extend(unmoved.map(|name| format!("{name} cannot be moved: the kernel manages it")));
+        self.report.stays.extend(applied.unshrunk_cpusets());
         let undone = applied.end();
         self.report.undone = restored(&undone);
         undone.failures().collect()
@@ -132,7 +142,6 @@ impl Quieting {
 /// Returns a sentence about ticks that went on although the kernel could have stopped them; `None` if there were next to none.
 fn kept_ticks(cpus: &CpuSet, per_s: f64, kept: &[Kept]) -> Option<String> {
     if cpus.is_empty() || per_s <= TICKS_PER_S * cpus.len() as f64 {
-        self.report.stays.extend(applied.unshrunk_cpusets());
         return None;
     }
     let per_cpu = per_s / cpus.len() as f64;
@@ -180,7 +189,10 @@ impl Engine for Quieting {
             let lock = journals.lock()?;
             journals.settle_dead(&lock, self.knob_io)?;
         }
-        let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+        let mut facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+        if self.extent.level > Level::Pin {
+            facts.probe_interrupts(self.knob_io, &self.wanted.candidates(&facts));
+        }
         let plan = plan(&facts, &self.wanted.choose(&facts)?, self.extent);
         if self.extent.level > Level::Pin && plan.cpusets.is_none() {
             let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
