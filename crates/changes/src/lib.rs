@@ -49,7 +49,7 @@
 //!   the session (`copies`).
 //! - When a thread changes its cpuset, the kernel changes its mask, and need not change it back. So masks are taken
 //!   before memberships ([`Claim::Confined`]), and therefore restored after them. Before Linux 6.2, threads that were
-//!   created meanwhile get the mask of their creator (`heirs`).
+//!   created meanwhile get the mask of their creator (`forgotten_masks`).
 //!
 //! A claim may cover a *set* of values ([`Claim::Within`]) or a value that is set only *at times*
 //! ([`Claim::AtTimes`]). A packer moves threads thousands of times per second, and the file system would be busier
@@ -70,10 +70,10 @@ pub mod entry;
 mod error;
 mod evacuation;
 mod files;
+mod forgotten_masks;
 pub mod format;
 pub mod guardian;
 mod handle;
-mod heirs;
 mod housekeeping;
 pub mod journal;
 pub mod journals;

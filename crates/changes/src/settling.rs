@@ -11,8 +11,8 @@ use crate::claim::Claim;
 use crate::copies::{Shrunk, restore_copies};
 use crate::entry::{Entry, Problem};
 use crate::files;
+use crate::forgotten_masks::ForgottenMasks;
 use crate::format::Change;
-use crate::heirs::Heirs;
 use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
@@ -104,12 +104,12 @@ pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[C
         changes.iter().map(|change| plainly(knob_io, change, claims_of_others(change))).collect();
     let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
     known.extend(changes.iter().map(|change| change.knob.clone()));
-    let heirs_of_masks = Heirs::find(knob_io, &changes, &known, &is_held);
+    let forgotten = ForgottenMasks::find(knob_io, &changes, &known, &is_held);
     let mut undone = undo(knob_io, &changes, &is_held);
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
     sweep(knob_io, &births, &known, &mut undone);
     restore_copies(knob_io, &shrunk, &known, &mut undone);
-    heirs_of_masks.restore(knob_io, &known, &mut undone);
+    forgotten.restore(knob_io, &known, &mut undone);
     undone
 }

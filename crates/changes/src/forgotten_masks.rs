@@ -28,7 +28,7 @@ const KTHREADD: u32 = 2;
 
 /// Threads that were created meanwhile, with the masks that they are to get.
 #[derive(Default)]
-pub(crate) struct Heirs<'c> {
+pub(crate) struct ForgottenMasks<'c> {
     /// The session's changes of masks that the kernel has changed, and that no other session restores.
     confined: BTreeMap<&'c Knob, &'c Change>,
     /// Ids of the threads that were looked at.
@@ -36,7 +36,7 @@ pub(crate) struct Heirs<'c> {
     found: Vec<Change>,
 }
 
-impl<'c> Heirs<'c> {
+impl<'c> ForgottenMasks<'c> {
     /// Lists the threads that were created meanwhile; none if the kernel does not forget masks. Those in `known` have journal
     /// entries of their own. Another session restores the changes that are held.
     pub(crate) fn find(
@@ -44,15 +44,18 @@ impl<'c> Heirs<'c> {
         changes: &'c [Change],
         known: &BTreeSet<Knob>,
         is_held: &dyn Fn(&Change) -> bool,
-    ) -> Heirs<'c> {
+    ) -> ForgottenMasks<'c> {
         let confined = changes.iter().filter(|change| change.claim == Claim::Confined && !is_held(change));
-        let mut heirs = Heirs { confined: confined.map(|change| (&change.knob, change)).collect(), ..Heirs::default() };
-        if !heirs.confined.is_empty() && knob_io.forgets_masks() {
-            heirs.look(knob_io, known);
+        let mut forgotten = ForgottenMasks {
+            confined: confined.map(|change| (&change.knob, change)).collect(),
+            ..ForgottenMasks::default()
+        };
+        if !forgotten.confined.is_empty() && knob_io.forgets_masks() {
+            forgotten.look(knob_io, known);
         } else {
-            heirs.confined.clear();
+            forgotten.confined.clear();
         }
-        heirs
+        forgotten
     }
 
     /// Adds the threads that are new since the last time.
