@@ -16,11 +16,8 @@ use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::restoring::{Found, put_back};
-use crate::settling::plainly;
+use crate::shared_knobs::{Held, plainly};
 use crate::undone::{Left, Undone};
-
-/// The claims of other sessions, by knob.
-pub(crate) type Held<'h> = BTreeMap<&'h Knob, Vec<&'h Claim>>;
 
 /// Restores the masks of threads that have inherited them from the threads of `changes`, a session's own, but are not among
 /// these. The CPUs that sessions of `held` keep free are left out.

@@ -111,6 +111,22 @@ pub trait KnobIo {
     /// # Errors
     /// [`Error::Gone`] if the cgroup does not exist.
     fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error>;
+
+    /// Returns the same file of the cgroups directly below that of a file `cpuset.cpus`; none outside version 1, where
+    /// nobody copies the CPUs of a cgroup to a new one in it.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the cgroup does not exist.
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error>;
+
+    /// Returns the ids of all threads.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read.
+    fn all_threads(&self) -> Result<Vec<u32>, Error>;
+
+    /// Returns whether the kernel forgets the masks that programs have set when their cpuset changes: before Linux 6.2.
+    fn forgets_masks(&self) -> bool;
 }
 
 /// Converts the kernel's error of a write. An affinity is refused with EINVAL or EBUSY also for other reasons, so this looks

@@ -45,8 +45,11 @@
 //!   Threads that were created in it go where their creator came from (`evacuation`).
 //! - Sessions that keep different CPUs free share a knob ([`Claim::Without`]): its value is the original without the CPUs
 //!   of all of them. When one of them ends, it sets the value of the others; the last one restores the original.
+//! - A cpuset that was made meanwhile has copied what the session had left to the one around it. It gets what that has after
+//!   the session (`copies`).
 //! - When a thread changes its cpuset, the kernel changes its mask, and need not change it back. So masks are taken
-//!   before memberships ([`Claim::Confined`]), and therefore restored after them.
+//!   before memberships ([`Claim::Confined`]), and therefore restored after them. Before Linux 6.2, threads that were
+//!   created meanwhile get the mask of their creator (`forgotten_masks`).
 //!
 //! A claim may cover a *set* of values ([`Claim::Within`]) or a value that is set only *at times*
 //! ([`Claim::AtTimes`]). A packer moves threads thousands of times per second, and the file system would be busier
@@ -63,10 +66,12 @@
 #![deny(unsafe_code)]
 
 pub mod claim;
+mod copies;
 pub mod entry;
 mod error;
 mod evacuation;
 mod files;
+mod forgotten_masks;
 pub mod format;
 pub mod guardian;
 mod handle;
@@ -90,6 +95,7 @@ mod rights;
 pub mod session;
 mod setting;
 mod settling;
+mod shared_knobs;
 mod sweep;
 pub mod undo;
 mod undone;

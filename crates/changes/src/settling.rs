@@ -8,15 +8,17 @@ use machine::CpuSet;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use crate::claim::Claim;
+use crate::copies::{Shrunk, restore_copies};
 use crate::entry::{Entry, Problem};
 use crate::files;
+use crate::forgotten_masks::ForgottenMasks;
 use crate::format::Change;
-use crate::heirs::{Held, restore_heirs};
+use crate::heirs::restore_heirs;
 use crate::housekeeping::Base;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::lock::Lock;
-use crate::ownership::possible;
+use crate::shared_knobs::{Held, plainly};
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 use crate::value::Value;
@@ -54,28 +56,23 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
     format!("cannot remove {}: {error}", path.display())
 }
 
-/// Turns a claim on a knob without some CPUs into one on its present value, if sessions have set that. The value to which
-/// the knob is restored then still lacks the CPUs of the `others` that have such a claim. A knob with its original value
-/// stays: the kernel has not let the sessions change it (an interrupt), or somebody has restored it. Returns other changes as
-/// they are.
-pub(crate) fn plainly(knob_io: &dyn KnobIo, change: &Change, others: &[&Claim]) -> Change {
-    let (Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) = (&change.claim, &change.original) else {
-        return change.clone();
+/// Returns a cpuset that sessions have shrunk, with the CPUs that it has before and after this session's change is undone;
+/// `None` for other changes. `others` are the claims of other sessions on it.
+fn shrunk(change: &Change, others: &[&Claim]) -> Option<Shrunk> {
+    let (Knob::CpuList(file), Claim::Without { cpus: mine, otherwise }, Value::Cpus(original)) =
+        (&change.knob, &change.claim, &change.original)
+    else {
+        return None;
     };
     let of_others: Vec<&CpuSet> = others.iter().filter_map(|claim| claim.kept_free()).collect();
-    let base = Base::of(&change.knob, original, otherwise).within(possible(knob_io, &change.knob));
-    let all: Vec<&CpuSet> = of_others.iter().copied().chain([mine]).collect();
-    let now = match knob_io.read(&change.knob) {
-        Ok(Value::Cpus(now)) if now == *original || base.is_without(&now, &all) => now,
-        _ => base.without(all),
-    };
-    let original = if of_others.is_empty() || now == *original { original.clone() } else { base.without(of_others) };
-    Change { original: Value::Cpus(original), claim: Claim::Exactly(Value::Cpus(now)), ..change.clone() }
+    let base = Base::of(&change.knob, original, otherwise);
+    let from = if of_others.is_empty() { original.clone() } else { base.without(of_others.iter().copied()) };
+    Some(Shrunk { file: file.clone(), to: base.without(of_others.into_iter().chain([mine])), from })
 }
 
-/// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`, and masks of `changes`). A knob that one of
-/// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
-/// dead session whose changes are not restored yet.
+/// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`, and masks of
+/// `changes`). A knob that one of the `others` holds too is left to that session, whose journal has the same original
+/// value. This also holds for a dead session whose changes are not restored yet.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let of_others = || others.iter().flat_map(Entry::changes);
     let mut held: Held<'_> = BTreeMap::new();
@@ -83,16 +80,18 @@ pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[C
     let is_held = |change: &Change| {
         held.get(&change.knob).is_some_and(|claims| claims.iter().any(|claim| change.claim.is_left_to(claim)))
     };
-    let plain: Vec<Change> = changes
-        .iter()
-        .map(|change| plainly(knob_io, change, held.get(&change.knob).map_or(&[], Vec::as_slice)))
-        .collect();
-    let mut undone = undo(knob_io, &plain, &is_held);
+    let claims_of_others = |change: &Change| held.get(&change.knob).map_or(&[][..], Vec::as_slice);
+    let shrunk: Vec<Shrunk> = changes.iter().filter_map(|change| shrunk(change, claims_of_others(change))).collect();
+    let plain: Vec<Change> = changes.iter().map(|change| plainly(knob_io, change, claims_of_others(change))).collect();
     let mut known: BTreeSet<Knob> = of_others().map(|change| change.knob.clone()).collect();
-    known.extend(plain.into_iter().map(|change| change.knob));
+    known.extend(plain.iter().map(|change| change.knob.clone()));
+    let forgotten = ForgottenMasks::find(knob_io, &plain, &known, &is_held);
+    let mut undone = undo(knob_io, &plain, &is_held);
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
     sweep(knob_io, &births, &known, &mut undone);
+    restore_copies(knob_io, &shrunk, &known, &mut undone);
+    forgotten.restore(knob_io, &known, &mut undone);
     restore_heirs(knob_io, changes, &held, &mut undone);
     undone
 }

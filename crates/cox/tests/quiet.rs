@@ -7,11 +7,11 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use machine::{CpuSet, Root};
-use quiet::{Cpusets, Facts, Task, TaskList, Tasks, choose};
+use quiet::{Extent, Facts, Level, Task, TaskList, Tasks, choose};
 use report::quiet::QuietReport;
 use serde_json::Value;
 use testkit::machine_state::{MachineState, not_restored};
-use testkit::skip::is_root;
+use testkit::skip::{Need, is_root, skip};
 
 fn plan(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cox")).args(["quiet", "plan"]).args(words).output().unwrap()
@@ -53,8 +53,9 @@ fn what_cannot_become_quiet_is_refused_in_one_line() {
 
 #[test]
 fn a_plan_changes_nothing_and_needs_no_privilege() {
-    if Facts::read(&Root::live()).unwrap().topology.online.len() == 1 {
-        return;
+    let test = "a_plan_changes_nothing_and_needs_no_privilege";
+    if let Err(refusal) = choose(&Facts::read(&Root::live()).unwrap(), 1) {
+        return skip(test, Need::Cpus, format_args!("no CPU can become quiet: {refusal}"));
     }
     let before = settings();
     let ran = plan(&["--ncpus", "1", "--json", "-"]);
@@ -84,13 +85,26 @@ fn quiet(words: &[&str]) -> Output {
     ran
 }
 
-/// A CPU that can become quiet; none for users who may change nothing, on machines with one CPU, and where no cpuset can be made.
+/// A CPU that can become quiet. Skips `test` for users who may change nothing, and where the choice or the plan refuses.
 fn quiet_cpu(test: &str) -> Option<String> {
-    let facts = Facts::read(&Root::live()).unwrap();
-    if !is_root(test) || facts.cpusets == Cpusets::None {
+    if !is_root(test) {
         return None;
     }
-    choose(&facts, 1).ok().map(|chosen| chosen.cpus.to_string())
+    let facts = Facts::read(&Root::live()).unwrap();
+    let chosen = match choose(&facts, 1) {
+        Ok(chosen) => chosen,
+        Err(refusal) => {
+            skip(test, Need::Cpus, format_args!("no CPU can become quiet: {refusal}"));
+            return None;
+        }
+    };
+    let plan = quiet::plan(&facts, &chosen, Extent { level: Level::Full, isolated: false });
+    if plan.cpusets.is_none() {
+        let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
+        skip(test, Need::Cgroup, why.map_or("no cpuset can be made", |why| &why.what));
+        return None;
+    }
+    Some(chosen.cpus.to_string())
 }
 
 /// The threads that may use a CPU, but for those that the kernel binds to it.
@@ -207,9 +221,6 @@ fn what_cannot_be_restored_is_said_and_is_no_success() {
 
 #[test]
 fn who_may_change_nothing_is_told_in_one_line_and_may_still_pin() {
-    if !is_root("who_may_change_nothing_is_told_in_one_line_and_may_still_pin") {
-        return;
-    }
     let Some(cpu) = quiet_cpu("who_may_change_nothing_is_told_in_one_line_and_may_still_pin") else { return };
     for (level, code, said) in [("full", 125, "only root may change"), ("pin", 0, "quiet for")] {
         let cox = [env!("CARGO_BIN_EXE_cox"), "quiet", "--cpus", &cpu, "--level", level, "--", "true"];

@@ -13,17 +13,35 @@ const FIRST: u32 = 0xEFFF_FFFC;
 
 const OWN: &str = "/proc/self/ns/pid";
 
+/// The number of the machine's first cgroup namespace: `PROC_CGROUP_INIT_INO`, include/linux/proc_ns.h.
+const FIRST_OF_CGROUPS: u32 = 0xEFFF_FFFB;
+
+const OWN_OF_CGROUPS: &str = "/proc/self/ns/cgroup";
+
 /// Returns the number of this process's PID namespace; `None` in the machine's first one, where ids are the kernel's
 /// own.
 ///
 /// # Errors
 /// When /proc/self/ns/pid cannot be read (no /proc), or does not have the form that namespaces(7) describes.
 pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
-    let link = root.read_link(OWN)?;
+    other_than(root, OWN, FIRST)
+}
+
+/// Returns the number of this process's cgroup namespace; `None` in the machine's first one, whose cgroups have the kernel's
+/// own paths.
+///
+/// # Errors
+/// As [`of_this_process`], for /proc/self/ns/cgroup.
+pub fn of_cgroups(root: &Root) -> Result<Option<u32>, Error> {
+    other_than(root, OWN_OF_CGROUPS, FIRST_OF_CGROUPS)
+}
+
+fn other_than(root: &Root, path: &str, first: u32) -> Result<Option<u32>, Error> {
+    let link = root.read_link(path)?;
     match number(&link) {
-        Some(number) => Ok((number != FIRST).then_some(number)),
+        Some(number) => Ok((number != first).then_some(number)),
         None => Err(Error::Format {
-            path: root.path(OWN),
+            path: root.path(path),
             reason: format!("{link:?} does not have the form that namespaces(7) describes"),
         }),
     }
@@ -31,7 +49,7 @@ pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
 
 /// Reads the namespace number from a link such as `pid:[4026531836]`.
 fn number(link: &Path) -> Option<u32> {
-    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+    link.to_str()?.split_once(":[")?.1.strip_suffix(']')?.parse().ok()
 }
 
 /// Returns whether /proc lists this process under `own_pid`, the id that the process itself sees. If not, /proc belongs
@@ -66,6 +84,12 @@ mod tests {
             fs::remove_file(&link).unwrap();
         }
         assert!(of_this_process(&root).is_err());
+        for (number, expected) in [("4026531835", None), ("4026532178", Some(4_026_532_178))] {
+            let link = folder.path().join("proc/7/ns/cgroup");
+            symlink(format!("cgroup:[{number}]"), &link).unwrap();
+            assert_eq!(of_cgroups(&root).unwrap(), expected);
+            fs::remove_file(&link).unwrap();
+        }
         assert!(proc_is_ours(&root, 7).unwrap());
         assert!(!proc_is_ours(&root, 1).unwrap());
     }

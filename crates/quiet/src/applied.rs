@@ -8,6 +8,8 @@
 //! 4. All other settings.
 //! 5. Threads of the kernel that may still use the quiet CPUs lose them.
 //! 6. The root cpuset is listed once more.
+//!
+//! Later sweeps look for threads that have come to the root cpuset, and for cpusets of version 1 that were made since.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -15,10 +17,11 @@ use std::slice;
 use changes::undo::Undone;
 use changes::{ChangeRequest, Error, Knob, Name, Session, Why};
 
-use crate::cpusets::is_quiet_folder;
+use crate::cpusets::{Loss, is_quiet_folder};
 use crate::level::Level;
+use crate::new_cpusets::NewCpusets;
 use crate::plan::{Plan, Step, What};
-use crate::requests::{away, kernel_threads, masks, program, settings, stay};
+use crate::requests::{away, cpusets, kernel_threads, masks, new_cpuset, program, settings, stay};
 use crate::tasks::{Task, TaskList};
 
 /// How often the root cpuset is listed for threads that were created meanwhile.
@@ -33,6 +36,8 @@ pub struct Applied<'s> {
     listed: BTreeSet<u32>,
     /// Ids of threads that were moved away, or lost CPUs of their masks.
     moved: BTreeSet<u32>,
+    /// Cpusets of version 1 that were made since the plan was applied.
+    new_cpusets: NewCpusets,
     /// Why a sweep has failed first.
     refused: Option<Error>,
 }
@@ -48,8 +53,15 @@ impl<'s> Applied<'s> {
         tasks: Box<dyn TaskList + 's>,
         of_program: &[u32],
     ) -> Result<Applied<'s>, Box<(Error, Undone)>> {
-        let mut applied =
-            Applied { session, plan, tasks, listed: BTreeSet::new(), moved: BTreeSet::new(), refused: None };
+        let mut applied = Applied {
+            session,
+            plan,
+            tasks,
+            listed: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            new_cpusets: NewCpusets::default(),
+            refused: None,
+        };
         match applied.change_all(of_program) {
             Ok(()) => Ok(applied),
             Err(error) => Err(Box::new((error, applied.session.end()))),
@@ -64,6 +76,8 @@ impl<'s> Applied<'s> {
             self.listed.extend(all.iter().map(|task| task.thread.tid));
             let is_of_program = |task: &Task| of_program.contains(&task.process);
             let (of_program, others): (Vec<Task>, Vec<Task>) = all.iter().cloned().partition(is_of_program);
+            let planned = cpusets(&self.plan);
+            self.new_cpusets = NewCpusets::since(&self.tasks.cpusets()?, planned, &self.plan.chosen.cpus);
             // A program that another session keeps quiet stays in that session's cpuset, with its mask.
             let is_quiet = |task: &Task| task.cgroup.as_ref().is_some_and(|its| is_quiet_folder(its, &own.hierarchy));
             let others = others.into_iter().filter(|task| !is_quiet(task));
@@ -137,6 +151,24 @@ impl<'s> Applied<'s> {
         self.refused.take()
     }
 
+    /// Takes the quiet CPUs from cpusets of version 1 that were made since the last time. What one of them refuses is noted:
+    /// it may be gone, or have another one in it by now.
+    fn shrink_new_cpusets(&mut self) -> Result<(), Error> {
+        let Some(own) = self.plan.cpusets.as_ref().filter(|own| own.system.is_some()) else { return Ok(()) };
+        let now = self.tasks.cpusets()?;
+        for Loss { folder, cpus } in self.new_cpusets.losses(&now, &own.hierarchy, &self.plan.chosen.cpus) {
+            let inside: Vec<Task> =
+                self.tasks.ids_in(&folder).into_iter().filter_map(|tid| self.tasks.one(tid)).collect();
+            self.session.take(self.masks(&inside))?;
+            match self.session.take([new_cpuset(&self.plan, &folder, &cpus)]) {
+                Ok(()) => self.moved.extend(inside.iter().map(|task| task.thread.tid)),
+                Err(Error::Gone(_)) => {}
+                Err(error) => self.new_cpusets.keep(&folder, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps threads away that have come to the root cpuset since the last time: the kernel's, and those that another program
     /// has put there. A thread that cannot be kept away does not hold up the others, and is not tried again.
     ///
@@ -146,6 +178,9 @@ impl<'s> Applied<'s> {
     pub fn sweep(&mut self) -> Result<(), Error> {
         if self.plan.cpusets.is_none() {
             return Ok(());
+        }
+        if self.new_cpusets.is_due() {
+            self.shrink_new_cpusets()?;
         }
         for _ in 0..LOOKS {
             let ids: BTreeSet<u32> = self.tasks.ids_in_root()?.into_iter().collect();
@@ -230,6 +265,12 @@ impl<'s> Applied<'s> {
     #[must_use]
     pub fn inherited(&self) -> &[String] {
         self.session.inherited()
+    }
+
+    /// Returns a line for each cpuset that was made meanwhile and could not lose the quiet CPUs.
+    #[must_use]
+    pub fn unshrunk_cpusets(&self) -> Vec<String> {
+        self.new_cpusets.keeping().collect()
     }
 
     /// Restores everything.

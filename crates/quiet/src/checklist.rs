@@ -4,11 +4,32 @@
 //! What each file does: Documentation/admin-guide/{sysctl,mm,kernel-parameters,workqueue,cpu-isolation} and
 //! networking/scaling of Linux. A file that does not exist on a kernel is left out there.
 //!
-//! Not in the list, because they endanger the machine or the user's data for little: sched_rt_runtime_us (a spinning
-//! real-time thread can then stop a CPU), the runtime of the fair server (the kernel warns of starvation), longer
-//! intervals of writeback (more is lost in a crash), `ignore_ce` (hides errors of the memory). Not in the list, because
-//! they keep nothing away: masks of single workqueues (the kernel applies the mask of all to each), `xps_cpus` (chooses
-//! the queue by which a CPU sends, not the CPU that is interrupted).
+//! Not in the list, because they endanger the machine or the user's data for little:
+//!
+//! - `sched_rt_runtime_us`: a spinning real-time thread can then stop a CPU.
+//! - The runtime of the fair server: the kernel warns of starvation.
+//! - Longer intervals of writeback: more is lost in a crash.
+//! - `ignore_ce`: hides errors of the memory.
+//! - Taking the quiet CPUs offline and on again, which moves the timers that are bound to them: it stops the machine for up to
+//!   100 ms, breaks partitions, and ends threads of the kernel whose masks could not be restored.
+//!
+//! Not in the list, because they keep nothing away that another row does not:
+//!
+//! - Masks of single workqueues: the kernel applies the mask of all to each.
+//! - `xps_cpus`: chooses the queue by which a CPU sends, not the CPU that is interrupted.
+//! - `/dev/cpu_dma_latency`: limits the sleep states of all CPUs; `pm_qos_resume_latency_us` does so for the quiet ones.
+//! - `khugepaged/defrag`: khugepaged hardly ever runs with the row below.
+//!
+//! Not in the list, because they change the speed or the memory of all programs, and only a measurement says in which direction:
+//!
+//! - Transparent huge pages (`enabled`, `defrag`): the program itself may need them; madvise(2) and prctl(2) decide for one program.
+//! - `swappiness`: memory of the program that must not be swapped is locked by mlockall(2).
+//! - `scaling_min_freq`: with the governor `performance`, the frequency stays as high as it can. Turbo (`no_turbo`, `boost`) is a
+//!   setting of all CPUs.
+//! - `resctrl`: caches and memory bandwidth are divided for the whole machine, by its administrator.
+//!
+//! Not in the list, because only the boot line has it: `tsc=nowatchdog`. The kernel leaves out its check of the clock where it
+//! trusts the TSC.
 
 use std::path::PathBuf;
 
@@ -198,11 +219,36 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         level: Level::Full,
+        path: "/sys/block/*/queue/rq_affinity",
+        knob: Knob::File,
+        needs: Needs::Exactly("2"),
+        why: "completing I/O of other CPUs, where a disk's interrupt cannot be moved",
+        price: "a CPU that starts I/O is interrupted when it is complete",
+    },
+    Row {
+        level: Level::Full,
         path: "/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us",
         knob: Knob::File,
         needs: Needs::Exactly("n/a"),
         why: "slow exits from deep sleep states",
         price: "the CPU uses more power while it is idle",
+    },
+    // Before the governor: with `performance`, intel_pstate refuses other values than `performance`, also when they are restored.
+    Row {
+        level: Level::Full,
+        path: "/sys/devices/system/cpu/cpu{cpu}/cpufreq/energy_performance_preference",
+        knob: Knob::File,
+        needs: Needs::Exactly("performance"),
+        why: "changes of the clock frequency by the processor",
+        price: "the CPU uses more power",
+    },
+    Row {
+        level: Level::Full,
+        path: "/sys/devices/system/cpu/cpu{cpu}/power/energy_perf_bias",
+        knob: Knob::File,
+        needs: Needs::Exactly("0"),
+        why: "changes of the clock frequency by the processor",
+        price: "the CPU uses more power",
     },
     Row {
         level: Level::Full,

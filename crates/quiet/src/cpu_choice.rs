@@ -6,7 +6,7 @@ use std::fmt;
 use changes::Claim;
 use machine::CpuSet;
 
-use crate::facts::{Facts, Interrupt};
+use crate::facts::{Cpusets, Facts, Interrupt};
 
 /// The CPUs that become quiet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,13 @@ impl Chosen {
     /// Returns the claim of a setting that must do without the quiet CPUs.
     #[must_use]
     pub fn claim(&self) -> Claim {
-        Claim::Without { cpus: self.cpus.clone(), otherwise: self.system.clone() }
+        self.claim_on(&self.cpus)
+    }
+
+    /// Returns the claim of a setting that can do without some of the quiet CPUs only.
+    #[must_use]
+    pub(crate) fn claim_on(&self, cpus: &CpuSet) -> Claim {
+        Claim::Without { cpus: cpus.clone(), otherwise: self.system.clone() }
     }
 }
 
@@ -49,6 +55,8 @@ pub enum Refusal {
     Isolated(CpuSet),
     /// These CPUs are in the partition of another cgroup.
     InPartition(CpuSet, String),
+    /// These CPUs are in an exclusive cpuset of version 1, which no cpuset beside it may share.
+    InExclusive(CpuSet, String),
     /// Another session of cox keeps these CPUs quiet, in this cpuset.
     Quieted(CpuSet, String),
 }
@@ -71,6 +79,12 @@ impl fmt::Display for Refusal {
                 write!(f, "CPUs {cpus} are isolated since boot (isolcpus=). Fix: start the program there with taskset")
             }
             Refusal::InPartition(cpus, owner) => write!(f, "CPUs {cpus} are in the partition of {owner}"),
+            Refusal::InExclusive(cpus, owner) => {
+                write!(
+                    f,
+                    "CPUs {cpus} belong to the exclusive cpuset {owner}. Fix: write 0 to its cpuset.cpu_exclusive"
+                )
+            }
             Refusal::Quieted(cpus, owner) => {
                 write!(f, "another session keeps CPUs {cpus} quiet, in {owner}. Fix: see cox quiet status")
             }
@@ -113,7 +127,9 @@ pub fn check(facts: &Facts, cpus: &CpuSet) -> Result<Chosen, Refusal> {
     for (owner, its) in &facts.partitions {
         let common = cpus.intersection(its);
         if !common.is_empty() {
-            return Err(Refusal::InPartition(common, owner.display().to_string()));
+            let owner = owner.display().to_string();
+            let is_v1 = matches!(facts.cpusets, Cpusets::V1 { .. });
+            return Err(if is_v1 { Refusal::InExclusive(common, owner) } else { Refusal::InPartition(common, owner) });
         }
     }
     let housekeeping = online.difference(cpus).difference(&taken(facts));

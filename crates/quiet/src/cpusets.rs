@@ -1,5 +1,7 @@
 //! The cpusets that a session makes: one for the program, and in version 1 one for everything else.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use machine::CpuSet;
@@ -17,6 +19,8 @@ const SYSTEM: &str = "cox-system";
 pub struct OwnCpusets {
     /// The hierarchy, by its mount point.
     pub hierarchy: PathBuf,
+    /// Prefix of the names of its files.
+    pub prefix: &'static str,
     /// Folder of the program's cpuset.
     pub quiet: PathBuf,
     /// Folder of the cpuset for everything else. `None` in version 2: threads stay in their cgroups, which lose the
@@ -27,14 +31,15 @@ pub struct OwnCpusets {
 impl OwnCpusets {
     /// Returns the cpusets of a session with these quiet CPUs; `None` if no cpuset can be made.
     pub(crate) fn of(cpusets: &Cpusets, cpus: &CpuSet) -> Option<OwnCpusets> {
-        let (mount, is_v1) = match cpusets {
-            Cpusets::V1 { mount, .. } => (mount, true),
-            Cpusets::V2 { mount, .. } => (mount, false),
-            Cpusets::V2Harmful { .. } | Cpusets::None => return None,
+        let (mount, prefix, is_v1) = match cpusets {
+            Cpusets::V1 { mount, prefix } => (mount, *prefix, true),
+            Cpusets::V2 { mount, .. } => (mount, "cpuset.", false),
+            Cpusets::V2Harmful { .. } | Cpusets::Foreign { .. } | Cpusets::None => return None,
         };
         let first = cpus.first().unwrap_or_default();
         let system = is_v1.then(|| mount.join(SYSTEM));
-        Some(OwnCpusets { hierarchy: mount.clone(), quiet: mount.join(format!("{QUIET}{first}")), system })
+        let quiet = mount.join(format!("{QUIET}{first}"));
+        Some(OwnCpusets { hierarchy: mount.clone(), prefix, quiet, system })
     }
 }
 
@@ -56,6 +61,33 @@ pub(crate) fn is_own(path: &Path, mount: &Path) -> bool {
     starts_with(folder, QUIET) || folder == Path::new(SYSTEM)
 }
 
+/// What a cpuset of version 1 loses when CPUs become quiet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The quiet CPUs that can be taken from it, whether it has them or not; none if it has no other CPUs.
+    pub cpus: CpuSet,
+}
+
+/// Decides which quiet `cpus` can be taken from cpusets of version 1, given by their folders with their CPUs. The inner ones
+/// come first, because a cpuset must contain those in it: the kernel refuses another order (`validate_change` in
+/// kernel/cgroup/cpuset.c). One that has only quiet CPUs keeps them, and so do all that contain it. One without CPUs has no
+/// threads, and is left out.
+pub(crate) fn losses(cpusets: &BTreeMap<PathBuf, CpuSet>, cpus: &CpuSet) -> Vec<Loss> {
+    let mut losses: Vec<Loss> = Vec::new();
+    let with_cpus = || cpusets.iter().filter(|(_, its)| !its.is_empty());
+    let keepers: Vec<(&PathBuf, &CpuSet)> = with_cpus().filter(|(_, its)| its.is_subset(cpus)).collect();
+    for (folder, its) in with_cpus() {
+        let inside = keepers.iter().filter(|(inner, _)| inner.starts_with(folder));
+        let kept = inside.fold(CpuSet::new(), |all, (_, inner)| all.union(inner));
+        let lost = if its.is_subset(cpus) { CpuSet::new() } else { cpus.difference(&kept) };
+        losses.push(Loss { folder: folder.clone(), cpus: lost });
+    }
+    losses.sort_by_key(|loss| Reverse(loss.folder.components().count()));
+    losses
+}
+
 fn starts_with(folder: &Path, name: &str) -> bool {
     folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name))
 }
@@ -74,5 +106,16 @@ mod tests {
         let known = ["cox-quiet-2", "cox-quiet-2/below", "cox-system", "system.slice", "a/cox-quiet-2"]
             .map(|path| (is_quiet_folder(&mount.join(path), &mount), is_own(&mount.join(path), &mount)));
         assert_eq!(known, [(true, true), (false, true), (false, true), (false, false), (false, false)]);
+    }
+
+    #[test]
+    fn a_cpuset_keeps_what_one_in_it_cannot_lose() {
+        let sets = [("a", "0-3"), ("a/b", "0-2"), ("a/b/only", "1"), ("a/c", "1-3"), ("a/none", ""), ("all", "1-2")];
+        let sets = sets.map(|(folder, cpus)| (PathBuf::from(folder), cpus.parse().unwrap()));
+        let losses = losses(&sets.into(), &"1-2".parse().unwrap());
+        let losses: Vec<(&str, String)> =
+            losses.iter().map(|loss| (loss.folder.to_str().unwrap(), loss.cpus.to_string())).collect();
+        let expected = [("a/b/only", ""), ("a/b", "2"), ("a/c", "1-2"), ("a", "2"), ("all", "")];
+        assert_eq!(losses, expected.map(|(folder, cpus)| (folder, cpus.to_owned())));
     }
 }

@@ -33,6 +33,15 @@ pub enum CpuRequest {
 }
 
 impl CpuRequest {
+    /// Returns the CPUs that may become quiet: those that are named, or all.
+    #[must_use]
+    pub fn candidates(&self, facts: &Facts) -> CpuSet {
+        match self {
+            CpuRequest::Named(cpus) => cpus.clone(),
+            CpuRequest::Count(_) => facts.topology.online.clone(),
+        }
+    }
+
     /// Returns the CPUs that fit the request.
     ///
     /// # Errors
@@ -119,7 +128,10 @@ impl Quieting {
     }
 
     fn plan(&mut self, target: &Target) -> Result<()> {
-        let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+        let mut facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+        if self.extent.level > Level::Pin {
+            facts.probe_interrupts(self.knob_io, &self.request.candidates(&facts));
+        }
         let plan = plan(&facts, &self.request.choose(&facts)?, self.extent);
         if self.extent.level > Level::Pin && plan.cpusets.is_none() {
             let why = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
@@ -144,6 +156,7 @@ impl Quieting {
         self.report.settings = applied.changed().map(setting).collect();
         self.report.unmoved = applied.fixed_interrupts().filter_map(|knob| self.unmoved(knob)).collect();
         self.report.stays.extend(applied.unmoved());
+        self.report.stays.extend(applied.unshrunk_cpusets());
         self.report.diagnostics.extend_from_slice(applied.inherited());
         let refused = applied.take_refused();
         let undone = applied.end();

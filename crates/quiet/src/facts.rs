@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use changes::Thread;
+use changes::{Error, Knob, KnobIo, Thread, probe};
 use machine::CpuSet;
 use machine::topology::Topology;
 
@@ -18,7 +18,8 @@ pub struct Facts {
     pub isolated: CpuSet,
     /// CPUs whose tick the kernel can stop while one thread runs (`nohz_full=`); `None`: this kernel cannot.
     pub nohz_full: Option<CpuSet>,
-    /// CPUs in partitions of other cgroups, by the cgroup's folder.
+    /// CPUs that other cgroups have for themselves, by the cgroup's folder: partitions, and in version 1 exclusive cpusets
+    /// (`cpuset.cpu_exclusive`) below the root.
     pub partitions: BTreeMap<PathBuf, CpuSet>,
     /// CPUs that other sessions keep quiet, by the folder of their cpuset.
     pub quieted: BTreeMap<PathBuf, CpuSet>,
@@ -30,9 +31,36 @@ pub struct Facts {
     pub cpusets: Cpusets,
     /// Processes of irqbalance, which moves interrupts back.
     pub irqbalance: Vec<Thread>,
+    /// Whether the kernel surely shows which interrupts it manages, so that nobody has to try: since Linux 6.13.
+    pub shows_managed: bool,
+    /// Whether the kernel forgets the masks that programs have set when their cpuset changes: before Linux 6.2.
+    pub forgets_masks: bool,
 }
 
 impl Facts {
+    /// Returns the knob of the interrupt at this place in the list. Interrupts with one name are counted.
+    #[must_use]
+    pub fn knob(&self, at: usize) -> Knob {
+        let name = self.interrupts[at].name.clone();
+        let ordinal = self.interrupts[..at].iter().filter(|other| other.name == name).count();
+        Knob::Interrupt { name, ordinal: ordinal as u32 }
+    }
+
+    /// Finds out which of the interrupts that come to `candidates` the kernel manages: writes to each the affinity that it
+    /// has, which changes nothing. Needs root. Does nothing on kernels that show it.
+    pub fn probe_interrupts(&mut self, knob_io: &dyn KnobIo, candidates: &CpuSet) {
+        if self.shows_managed {
+            return;
+        }
+        for at in 0..self.interrupts.len() {
+            let interrupt = &self.interrupts[at];
+            let is_open = !interrupt.is_fixed && !interrupt.effective.intersection(candidates).is_empty();
+            if is_open && matches!(probe(knob_io, &self.knob(at)), Err(Error::Unmovable { .. })) {
+                self.interrupts[at].is_fixed = true;
+            }
+        }
+    }
+
     /// Returns the CPU that the kernel booted on. It usually keeps the time for all CPUs: on kernels that were booted
     /// with `nohz_full` always, on others whenever it does not sleep (kernel/time/tick-sched.c).
     #[must_use]
@@ -67,7 +95,7 @@ impl Cpusets {
     pub fn mount(&self) -> Option<&Path> {
         match self {
             Cpusets::V1 { mount, .. } | Cpusets::V2 { mount, .. } => Some(mount),
-            Cpusets::V2Harmful { .. } | Cpusets::None => None,
+            Cpusets::V2Harmful { .. } | Cpusets::Foreign { .. } | Cpusets::None => None,
         }
     }
 }
@@ -96,6 +124,12 @@ pub enum Cpusets {
     V2Harmful {
         /// The kernel's release.
         release: String,
+    },
+    /// Not here: this process sees only a part of the machine's cpusets or threads. The rest would stay on the quiet CPUs, while
+    /// interrupts and settings of the whole machine were changed.
+    Foreign {
+        /// What shows that.
+        why: String,
     },
     /// Nowhere.
     None,

@@ -1,5 +1,6 @@
 //! Which settings have to be changed, and what cannot be.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use machine::CpuSet;
 
 use crate::checklist::{Needs, ROWS, Row};
 use crate::cpu_choice::{Chosen, is_bound};
-use crate::cpusets::{OwnCpusets, is_own};
+use crate::cpusets::{Loss, OwnCpusets, is_own, losses};
 use crate::facts::{Cpusets, Facts};
 use crate::level::Level;
 
@@ -151,9 +152,9 @@ impl Draft<'_> {
                 let value = value_of(&knob, &text);
                 (Claim::Exactly(value.clone()), shown(&value))
             }
-            Wanted::Without => {
-                let kept = if let Value::Cpus(cpus) = &now { self.kept(&knob, cpus) } else { CpuSet::new() };
-                (self.chosen.claim(), kept.to_string())
+            Wanted::Without(claim) => {
+                let kept = if let Value::Cpus(cpus) = &now { claim.kept(&knob, cpus) } else { None };
+                (claim, kept.unwrap_or_default().to_string())
             }
         };
         let (name, now) = (knob.to_string(), shown(&now));
@@ -173,6 +174,10 @@ impl Draft<'_> {
                     ),
                     "boot with systemd.unified_cgroup_hierarchy=0, or use a newer kernel, or --level pin",
                 ),
+                Cpusets::Foreign { why } => (
+                    format!("cox runs in a container, and cannot keep the rest of the machine away: {why}"),
+                    "run cox on the host, or use --level pin",
+                ),
                 _ => (
                     "no cpuset can be made: no hierarchy of cgroups with the controller cpuset is mounted".to_owned(),
                     "run cox on the host, or use --level pin",
@@ -182,9 +187,10 @@ impl Draft<'_> {
         };
         let housekeeping = self.chosen.housekeeping.to_string();
         match &self.facts.cpusets {
-            Cpusets::V2Harmful { .. } | Cpusets::None => {}
+            Cpusets::V2Harmful { .. } | Cpusets::Foreign { .. } | Cpusets::None => {}
             Cpusets::V1 { mount, prefix } => {
-                self.shrink(mount, &format!("{prefix}cpus"));
+                self.masks();
+                self.shrink_nested(mount, &format!("{prefix}cpus"));
                 if let Some(system) = &own.system {
                     self.new_cpuset(system, prefix, self.chosen.claim(), housekeeping.clone());
                 }
@@ -217,6 +223,7 @@ impl Draft<'_> {
                 let now = if is_on { "on" } else { "off" };
                 let what = What::Settings(vec![(controller.clone(), Claim::Exactly(Value::Present(true)))]);
                 self.push(Level::Cgroup, &controller.to_string(), what, now, "on".to_owned());
+                self.masks();
                 self.shrink(mount, "cpuset.cpus");
                 let exactly = Claim::Exactly(Value::Cpus(self.chosen.cpus.clone()));
                 let what = vec![
@@ -236,6 +243,14 @@ impl Draft<'_> {
         }
     }
 
+    /// Says that programs lose their masks meanwhile.
+    fn masks(&mut self) {
+        if self.facts.forgets_masks {
+            let what = "until the session ends, threads that bind themselves to CPUs may use all CPUs of a cpuset that changes: this kernel forgets their masks then";
+            self.obstacle(Level::Cgroup, what.to_owned(), "use Linux 6.2 or later".to_owned());
+        }
+    }
+
     /// Adds a new cpuset of version 1. It cannot have a thread before it has CPUs and memory nodes.
     fn new_cpuset(&mut self, folder: &Path, prefix: &str, cpus: Claim, wanted: String) {
         let nodes = self.facts.files.get(&folder.with_file_name(format!("{prefix}mems"))).cloned();
@@ -247,31 +262,50 @@ impl Draft<'_> {
         self.push(Level::Cgroup, &format!("cpuset {}", folder.display()), What::Settings(what), NOTHING, wanted);
     }
 
-    /// Takes the quiet CPUs from the cpusets that exist. Inner ones come first: in version 1, a cpuset must have all CPUs of those in it.
+    /// Takes the quiet CPUs from the cpusets of version 2 that exist. One without CPUs of its own has those of the one above it,
+    /// without those of partitions.
     fn shrink(&mut self, mount: &Path, name: &str) {
-        let facts = self.facts;
-        let is_inner = |path: &&PathBuf| {
+        for (folder, cpus) in self.existing(mount, name) {
+            if !cpus.is_empty() {
+                self.without(folder.join(name), self.chosen.claim());
+            }
+        }
+    }
+
+    /// Takes the quiet CPUs from the cpusets of version 1 that exist, as far as the kernel allows that.
+    fn shrink_nested(&mut self, mount: &Path, name: &str) {
+        let existing = self.existing(mount, name);
+        for Loss { folder, cpus } in losses(&existing, &self.chosen.cpus) {
+            let now = &existing[&folder];
+            if now.is_subset(&self.chosen.cpus) {
+                let cgroup = folder.display();
+                let what = format!(
+                    "cpuset {cgroup} has no CPU but {now}, which its threads and those of the cpusets around it keep using"
+                );
+                self.obstacle(Level::Cgroup, what, "give it another CPU first".to_owned());
+            } else if !cpus.is_empty() {
+                self.without(folder.join(name), self.chosen.claim_on(&cpus));
+            }
+        }
+    }
+
+    /// Returns the cpusets that no session has made, with their CPUs, by their folders.
+    fn existing(&self, mount: &Path, name: &str) -> BTreeMap<PathBuf, CpuSet> {
+        let files = self.facts.files.iter();
+        let is_existing = |path: &Path| {
             path.starts_with(mount) && path.file_name().is_some_and(|file| file == name) && !is_own(path, mount)
         };
-        let mut paths: Vec<&PathBuf> = facts.files.keys().filter(is_inner).collect();
-        paths.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
-        let is_v1 = matches!(facts.cpusets, Cpusets::V1 { .. });
-        for path in paths {
-            let text = &facts.files[path];
-            let now: CpuSet = text.parse().unwrap_or_default();
-            // No thread is in a cpuset of version 1 without CPUs. One of version 2 has those of the one above it, without those of
-            // partitions.
-            if now.is_empty() {
-                continue;
-            }
-            // It may have only CPUs of the one above it, which may have lost all of its own, too.
-            if is_v1 && now.is_subset(&self.chosen.cpus) {
-                let cgroup = path.parent().unwrap_or(path).display();
-                let what = format!("cpuset {cgroup} has no CPU but {now}, which its threads keep using");
-                self.obstacle(Level::Cgroup, what, "give it another CPU first".to_owned());
-                continue;
-            }
-            self.setting(Level::Cgroup, Knob::CpuList(path.clone()), text, Wanted::Without, "", "");
+        let existing = files.filter(|(path, _)| is_existing(path));
+        existing
+            .filter_map(|(path, text)| Some((path.parent()?.to_owned(), text.parse().unwrap_or_default())))
+            .collect()
+    }
+
+    /// Takes CPUs from a cpuset, by its file.
+    fn without(&mut self, file: PathBuf, claim: Claim) {
+        let facts = self.facts;
+        if let Some(text) = facts.files.get(&file) {
+            self.setting(Level::Cgroup, Knob::CpuList(file), text, Wanted::Without(claim), "", "");
         }
     }
 
@@ -284,7 +318,6 @@ impl Draft<'_> {
             self.steps.push(Step { level: Level::Irq, name, what, now, wanted, why, price: "" });
         }
         for (at, interrupt) in facts.interrupts.iter().enumerate() {
-            let ordinal = facts.interrupts[..at].iter().filter(|other| other.name == interrupt.name).count();
             if is_bound(interrupt, &self.chosen.cpus) {
                 let (why, instead) = if interrupt.is_message {
                     ("its driver manages it", format!("use its device from CPUs {} only", self.chosen.housekeeping))
@@ -295,7 +328,7 @@ impl Draft<'_> {
                 // It comes on every level.
                 self.obstacle(Level::Pin, what, instead);
             } else if !interrupt.is_fixed {
-                let knob = Knob::Interrupt { name: interrupt.name.clone(), ordinal: ordinal as u32 };
+                let knob = facts.knob(at);
                 let wanted = self.kept(&knob, &interrupt.affinity).to_string();
                 let what = What::Settings(vec![(knob, self.chosen.claim())]);
                 let name = format!("interrupt {} ({})", interrupt.number, interrupt.name);
@@ -319,7 +352,7 @@ impl Draft<'_> {
                     Needs::AtLeast(least) => {
                         Wanted::Text(text.parse::<u64>().map_or(text.clone(), |now| now.max(least).to_string()))
                     }
-                    Needs::Housekeeping => Wanted::Without,
+                    Needs::Housekeeping => Wanted::Without(self.chosen.claim()),
                 };
                 self.setting(row.level, knob, text, wanted, row.why, row.price);
             }
@@ -348,8 +381,8 @@ impl Draft<'_> {
 enum Wanted {
     /// This text.
     Text(String),
-    /// Its CPUs without the quiet ones.
-    Without,
+    /// Its CPUs without those of this claim.
+    Without(Claim),
 }
 
 /// Returns a value as it is compared and shown.

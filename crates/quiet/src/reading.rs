@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changes::Thread;
-use machine::cgroup::{Hierarchies, Version};
+use machine::cgroup::{Hierarchies, Hierarchy, Version};
 use machine::features::Release;
 use machine::interrupts::interrupts;
 use machine::limits::{Who, possible_cpus};
 use machine::process::Task;
 use machine::topology::Topology;
-use machine::{CpuSet, Error, Root};
+use machine::{CpuSet, Error, Root, namespace};
 
 use crate::checklist::ROWS;
 use crate::cpusets::is_quiet_folder;
@@ -49,6 +49,13 @@ impl Facts {
                     if is_quiet_folder(folder, mount) {
                         quieted.insert(folder.to_owned(), cpus_of(root, &file));
                     }
+                    // The kernel refuses cpusets beside an exclusive one that have its CPUs. Those of sessions are beside the
+                    // first ones below the root.
+                    let exclusive = folder.join(format!("{prefix}cpu_exclusive"));
+                    if folder.parent() == Some(mount) && root.read_text(exclusive).is_ok_and(|text| text.trim() == "1")
+                    {
+                        partitions.insert(folder.to_owned(), cpus_of(root, &file));
+                    }
                 });
             }
             Cpusets::V2 { mount, .. } => {
@@ -67,7 +74,7 @@ impl Facts {
                     }
                 });
             }
-            Cpusets::V2Harmful { .. } | Cpusets::None => {}
+            Cpusets::V2Harmful { .. } | Cpusets::Foreign { .. } | Cpusets::None => {}
         }
         Ok(Facts {
             topology,
@@ -80,6 +87,8 @@ impl Facts {
             files,
             cpusets,
             irqbalance: irqbalance(root),
+            shows_managed: release(root).is_some_and(|release| release.is_at_least(6, 13)),
+            forgets_masks: release(root).is_some_and(|release| !release.is_at_least(6, 2)),
         })
     }
 }
@@ -129,14 +138,16 @@ fn cpusets(root: &Root) -> Cpusets {
     let Ok(hierarchies) = Hierarchies::read(root) else { return Cpusets::None };
     let Some(hierarchy) = hierarchies.of_controller("cpuset").next() else { return Cpusets::None };
     let mount = hierarchy.mount_point.clone();
+    if let Some(why) = foreign(root, hierarchy) {
+        return Cpusets::Foreign { why };
+    }
     match hierarchy.version {
         Version::V1 => {
             let prefix = if root.exists(mount.join("cpuset.cpus")) { "cpuset." } else { "" };
             Cpusets::V1 { mount, prefix }
         }
         Version::V2 => {
-            let release =
-                root.read_text("/proc/sys/kernel/osrelease").ok().and_then(|text| Release::parse(text.trim()));
+            let release = release(root);
             let is_before = |major, minor| release.as_ref().is_some_and(|release| !release.is_at_least(major, minor));
             match &release {
                 Some(Release { text, .. }) if is_before(6, 1) => Cpusets::V2Harmful { release: text.clone() },
@@ -144,6 +155,32 @@ fn cpusets(root: &Root) -> Cpusets {
             }
         }
     }
+}
+
+fn release(root: &Root) -> Option<Release> {
+    Release::parse(root.read_text("/proc/sys/kernel/osrelease").ok()?.trim())
+}
+
+/// Returns what shows that this process sees only a part of the machine's cpusets or threads; `None` if it sees all.
+fn foreign(root: &Root, hierarchy: &Hierarchy) -> Option<String> {
+    let mount = hierarchy.mount_point.display();
+    if hierarchy.mount_root != Path::new("/") {
+        return Some(format!("{mount} shows only the cgroup {}", hierarchy.mount_root.display()));
+    }
+    if namespace::of_this_process(root).ok().flatten().is_some() {
+        return Some("it has a PID namespace of its own, and does not see the other processes".to_owned());
+    }
+    if namespace::of_cgroups(root).ok().flatten().is_some() {
+        return Some(format!("it has a cgroup namespace of its own, and {mount} may show only a part of the cgroups"));
+    }
+    // The kernel prints 0 for a thread of another PID namespace, also where /proc says nothing about namespaces.
+    let list = match hierarchy.version {
+        Version::V1 => "tasks",
+        Version::V2 => "cgroup.threads",
+    };
+    let members = root.read_text(hierarchy.mount_point.join(list)).unwrap_or_default();
+    let is_hidden = members.lines().any(|line| line == "0");
+    is_hidden.then(|| format!("{mount}/{list} has threads of another PID namespace"))
 }
 
 /// Returns the processes of root with this name. Each user may give a process this name, but only root can move interrupts.

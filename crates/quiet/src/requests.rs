@@ -64,6 +64,20 @@ pub(crate) fn settings(plan: &Plan, is_wanted: impl Fn(Level) -> bool) -> Vec<Ch
     settings.flatten().map(|(knob, claim)| request(knob.clone(), claim.clone())).collect()
 }
 
+/// Returns the folders of the cpusets that a plan shrinks or makes.
+pub(crate) fn cpusets(plan: &Plan) -> Vec<PathBuf> {
+    let Some(own) = &plan.cpusets else { return Vec::new() };
+    let files = settings(plan, |level| level == Level::Cgroup).into_iter();
+    let files = files.filter_map(|request| if let Knob::CpuList(file) = request.knob { Some(file) } else { None });
+    files.filter(|file| file.starts_with(&own.hierarchy)).filter_map(|file| Some(file.parent()?.to_owned())).collect()
+}
+
+/// Returns the request that takes CPUs from a cpuset of version 1 that was made meanwhile.
+pub(crate) fn new_cpuset(plan: &Plan, folder: &Path, cpus: &CpuSet) -> ChangeRequest {
+    let prefix = plan.cpusets.as_ref().map_or("cpuset.", |own| own.prefix);
+    request(Knob::CpuList(folder.join(format!("{prefix}cpus"))), plan.chosen.claim_on(cpus))
+}
+
 /// Returns the requests that keep threads of the root cpuset away from the quiet CPUs. In version 1, they move to the system's
 /// cpuset. In version 2, the masks of user threads lose the quiet CPUs that the partition has left them: a process there may
 /// not leave the cgroup whose limits it has. Threads of other cgroups keep them; their cpusets have lost the quiet CPUs.

@@ -1,5 +1,8 @@
 //! The threads of the machine, as far as it matters which of them can be kept away from the quiet CPUs.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use changes::Thread;
@@ -38,6 +41,16 @@ pub trait TaskList {
     /// If they cannot be listed.
     fn ids_in_root(&self) -> Result<Vec<u32>, Error>;
 
+    /// Returns the ids of the threads in a cpuset, by its folder; none if it is gone.
+    fn ids_in(&self, folder: &Path) -> Vec<u32>;
+
+    /// Returns all cpusets below the root of the hierarchy, by their folders, with their CPUs; none in version 2, where new ones
+    /// have the CPUs of the one around them, which partitions are not among.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    fn cpusets(&self) -> Result<BTreeMap<PathBuf, CpuSet>, Error>;
+
     /// Returns the thread with this id; `None` if it has ended or cannot be moved.
     fn one(&self, tid: u32) -> Option<Task>;
 
@@ -64,6 +77,15 @@ impl Tasks {
         Ok(Tasks { root: root.clone(), hierarchy })
     }
 
+    fn listed_in(&self, hierarchy: &Hierarchy, folder: &Path) -> Result<Vec<u32>, Error> {
+        let list = match hierarchy.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        };
+        let text = self.root.read_text(folder.join(list))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     fn read(&self, process: u32, tid: u32) -> Option<Task> {
         let task = process::Task::thread(&self.root, process, tid);
         let stat = task.stat().ok().filter(|stat| !stat.is_bound() && !matches!(stat.state, 'Z' | 'X'))?;
@@ -80,6 +102,38 @@ impl Tasks {
     }
 }
 
+/// Returns the cpusets of version 1 below the root of their hierarchy, by their folders, with their CPUs. One that is removed
+/// meanwhile is left out.
+///
+/// # Errors
+/// If the root cannot be listed.
+pub fn cpusets_below(root: &Root, mount: &Path) -> Result<BTreeMap<PathBuf, CpuSet>, Error> {
+    let file = if root.exists(mount.join("cpuset.cpus")) { "cpuset.cpus" } else { "cpus" };
+    let mut cpusets = BTreeMap::new();
+    let mut folders = vec![mount.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let path = root.path(&folder);
+        // A folder has a link for each one in it, its own and its name's. One without folders need not be read: each cpuset has
+        // twenty files.
+        if fs::metadata(&path).is_ok_and(|found| found.nlink() == 2) {
+            continue;
+        }
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries.filter_map(Result::ok),
+            Err(source) if folder == mount => return Err(Error::Read { path, source }),
+            Err(_) => continue,
+        };
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let inner = folder.join(entry.file_name());
+            if let Ok(text) = root.read_text(inner.join(file)) {
+                cpusets.insert(inner.clone(), text.trim().parse().unwrap_or_default());
+                folders.push(inner);
+            }
+        }
+    }
+    Ok(cpusets)
+}
+
 impl TaskList for Tasks {
     fn all(&self) -> Result<Vec<Task>, Error> {
         let mut tasks = Vec::new();
@@ -92,12 +146,19 @@ impl TaskList for Tasks {
 
     fn ids_in_root(&self) -> Result<Vec<u32>, Error> {
         let Some(hierarchy) = &self.hierarchy else { return Ok(Vec::new()) };
-        let list = match hierarchy.version {
-            Version::V1 => "tasks",
-            Version::V2 => "cgroup.threads",
-        };
-        let text = self.root.read_text(hierarchy.mount_point.join(list))?;
-        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+        self.listed_in(hierarchy, &hierarchy.mount_point)
+    }
+
+    fn ids_in(&self, folder: &Path) -> Vec<u32> {
+        let hierarchy = self.hierarchy.as_ref();
+        hierarchy.and_then(|hierarchy| self.listed_in(hierarchy, folder).ok()).unwrap_or_default()
+    }
+
+    fn cpusets(&self) -> Result<BTreeMap<PathBuf, CpuSet>, Error> {
+        match &self.hierarchy {
+            Some(hierarchy) if hierarchy.version == Version::V1 => cpusets_below(&self.root, &hierarchy.mount_point),
+            _ => Ok(BTreeMap::new()),
+        }
     }
 
     fn one(&self, tid: u32) -> Option<Task> {

@@ -4,8 +4,8 @@
 mod machine;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ::machine::{CpuSet, Error};
@@ -198,6 +198,14 @@ impl TaskList for Counted<'_> {
 
     fn mask(&self, tid: u32) -> Option<CpuSet> {
         self.listed.mask(tid)
+    }
+
+    fn ids_in(&self, folder: &Path) -> Vec<u32> {
+        self.listed.ids_in(folder)
+    }
+
+    fn cpusets(&self) -> Result<BTreeMap<PathBuf, CpuSet>, Error> {
+        self.listed.cpusets()
     }
 }
 

@@ -7,10 +7,12 @@ mod machine;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::os::unix::fs::symlink;
 use std::{env, fs};
 
 use ::machine::CpuSet;
-use changes::{Knob, value_of};
+use changes::recorder::Access;
+use changes::{Knob, KnobIo, Value, value_of};
 use quiet::{BootWord, Facts, Level, Plan, Reboot, Refusal, What, check, choose, plan, reboot};
 
 use machine::{Machine, cpus, stored, to, v1, v2};
@@ -159,19 +161,121 @@ fn what_cannot_become_quiet_is_refused() {
     assert!(choose(&facts, 5).is_ok_and(|chosen| chosen.cpus.is_subset(&cpus("0-4"))));
 }
 
+/// A machine of version 1 with four CPUs, and one container that may only use CPU 1.
+fn with_containers() -> Machine {
+    let machine = machine::wide_v1();
+    for (cpuset, cpus) in [("docker", "0-3"), ("docker/one", "0-3"), ("docker/two", "1"), ("docker/empty", "")] {
+        machine.make_cpuset(cpuset, cpus);
+    }
+    machine
+}
+
+/// The kernel refuses a cpuset of version 1 that lacks CPUs of one in it.
 #[test]
 fn nested_cpusets_shrink_from_the_inside_and_none_loses_its_last_cpu() {
-    let machine = v1().with("/sys/fs/cgroup/cpuset/docker/cpuset.cpus", "0-1\n");
-    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/one/cpuset.cpus", "0-1\n");
-    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/two/cpuset.cpus", "1\n");
-    let machine = machine.with("/sys/fs/cgroup/cpuset/docker/empty/cpuset.cpus", "\n");
-    let facts = machine.facts();
-    let plan = plan(&facts, &check(&facts, &cpus("1")).unwrap(), to(Level::Cgroup));
-    let steps: Vec<String> = plan.steps.iter().map(|step| step.name.clone()).collect();
-    let of = |name: &str| steps.iter().position(|step| step.ends_with(name));
-    assert!(of("docker/one/cpuset.cpus").unwrap() < of("docker/cpuset.cpus").unwrap(), "{steps:?}");
-    assert_eq!((of("two/cpuset.cpus"), of("empty/cpuset.cpus")), (None, None));
-    assert!(plan.obstacles.iter().any(|obstacle| obstacle.what.contains("docker/two has no CPU but 1")), "{plan:?}");
+    for (list, docker, one) in [("1", "0-3", "0,2-3"), ("1-2", "0-1,3", "0,3")] {
+        let machine = with_containers();
+        let before = machine.snapshot();
+        let plan = machine.plan(list, Level::Full);
+        let what = "docker/two has no CPU but 1, which its threads and those of the cpusets around it keep";
+        assert!(plan.obstacles.iter().any(|obstacle| obstacle.what.contains(what)), "{plan:?}");
+        let machine = machine.launch(&plan);
+        let applied = machine.apply(&plan);
+        let now = ["docker", "docker/one", "docker/two", "docker/empty", "job"].map(|name| machine.cpus_of(name));
+        assert_eq!(now, [docker, one, "1", "", cpus("0-3").difference(&cpus(list)).to_string().as_str()]);
+        machine::is_clean(&applied.end());
+        machine.io.ask(machine::PROGRAM, &cpus("0-3"));
+        machine.same(&before, list);
+    }
+}
+
+/// Its own cpusets would be inside the container's, and the threads of the machine would not be seen.
+#[test]
+fn in_a_container_cpusets_are_refused_and_the_reason_is_named() {
+    let cpuset = "/sys/fs/cgroup/cpuset";
+    let mounts = v1().read("/proc/self/mountinfo").replace(&format!("/ {cpuset} "), &format!("/docker/b0a1 {cpuset} "));
+    let namespace = |kind: &str, number: &str| {
+        let machine = v1();
+        let link = machine.root().path(format!("/proc/self/ns/{kind}"));
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(format!("{kind}:[{number}]"), link).unwrap();
+        machine
+    };
+    for (machine, why) in [
+        (v1().with("/proc/self/mountinfo", &mounts), Some("cpuset shows only the cgroup /docker/b0a1")),
+        (namespace("pid", "4026532177"), Some("a PID namespace of its own")),
+        (namespace("cgroup", "4026532178"), Some("a cgroup namespace of its own")),
+        (v1().with(&format!("{cpuset}/tasks"), "1\n0\n0\n"), Some("cpuset/tasks has threads of another PID namespace")),
+        (namespace("pid", "4026531836"), None),
+        (namespace("cgroup", "4026531835"), None),
+    ] {
+        let plan = machine.plan("1", Level::Full);
+        let said = plan.obstacles.iter().find(|obstacle| obstacle.level == Level::Cgroup);
+        assert_eq!((plan.cpusets.is_none(), said.is_some()), (why.is_some(), why.is_some()), "{why:?}: {said:?}");
+        assert!(said.is_none_or(|said| said.what.contains(why.unwrap()) && said.instead.contains("host")), "{said:?}");
+    }
+}
+
+/// As `cset shield --cpu 3` makes it.
+#[test]
+fn cpus_of_an_exclusive_cpuset_are_refused_by_its_name_and_stay_its_own() {
+    let shielded = || {
+        let machine = machine::wide_v1();
+        // The kernel does not let cpusets beside it have CPU 3.
+        for (cpuset, cpus) in [("job/inner", "0-2"), ("job", "0-2"), ("shield", "3")] {
+            machine.make_cpuset(cpuset, cpus);
+        }
+        machine.with("/sys/fs/cgroup/cpuset/shield/cpuset.cpu_exclusive", "1\n")
+    };
+    let refused = check(&shielded().facts(), &cpus("2-3")).unwrap_err();
+    assert_eq!(refused, Refusal::InExclusive(cpus("3"), "/sys/fs/cgroup/cpuset/shield".into()));
+    assert!(refused.to_string().contains("CPUs 3 belong to the exclusive cpuset /sys/fs/cgroup/cpuset/shield"));
+    assert!(choose(&shielded().facts(), 2).is_ok_and(|chosen| !chosen.cpus.contains(3)));
+    let machine = shielded();
+    let before = machine.snapshot();
+    let plan = machine.plan("2", Level::Full);
+    let machine = machine.launch(&plan);
+    let applied = machine.apply(&plan);
+    // The kernel refuses CPU 3 to all cpusets beside.
+    assert_eq!(machine.read("/sys/fs/cgroup/cpuset/cox-system/cpuset.cpus"), "0-1");
+    machine::is_clean(&applied.end());
+    machine.io.ask(machine::PROGRAM, &cpus("0-3"));
+    machine.same(&before, "shield");
+    let took = machine.io.write(&Knob::Directory(machine.cgroup("other")), &Value::Present(true));
+    let its_cpus = Knob::CpuList(machine.cgroup("other/cpuset.cpus"));
+    let refused = took.and_then(|()| machine.io.write(&its_cpus, &Value::Cpus(cpus("2-3")))).unwrap_err();
+    assert!(refused.to_string().contains("Invalid argument"), "{refused}");
+}
+
+/// As before Linux 6.13, where the kernel lets root write to the file of each interrupt, and refuses a managed one.
+#[test]
+fn an_interrupt_that_the_kernel_manages_is_found_by_writing_its_own_value() {
+    let at = |release: &str| {
+        let machine = v2().with("/proc/sys/kernel/osrelease", release);
+        machine.io.manage("eth0-rx-0");
+        machine
+    };
+    let machine = at("6.12.0-1-amd64\n");
+    let before = machine.files();
+    let mut facts = machine.facts();
+    assert_eq!(choose(&facts, 1).unwrap().cpus, cpus("2"), "the interrupt of CPU 2 could be moved");
+    facts.probe_interrupts(&machine.io, &facts.topology.online.clone());
+    assert_eq!(choose(&facts, 1).unwrap().cpus, cpus("1"));
+    let chosen = check(&facts, &cpus("2")).unwrap();
+    let plan = plan(&facts, &chosen, to(Level::Full));
+    assert!(!plan.steps.iter().any(|step| step.name.contains("eth0-rx-0")), "{plan:?}");
+    let what = "(eth0-rx-0) cannot be moved: the kernel manages it";
+    assert!(plan.obstacles.iter().any(|obstacle| obstacle.what.contains(what)), "{plan:?}");
+    assert!(reboot(&facts, &chosen, "").words.iter().any(|boot| boot.word == "isolcpus=managed_irq,2"));
+    assert_eq!(machine.files(), before);
+    // Only those are asked that come to a CPU in question, and none if the kernel shows it.
+    let written = |release: &str, candidates: &str| {
+        let machine = at(release);
+        let mut facts = machine.facts();
+        facts.probe_interrupts(&machine.io, &cpus(candidates));
+        machine.io.take_log().iter().filter(|access| matches!(access, Access::Write(..))).count()
+    };
+    assert_eq!((written("6.12.0\n", "2"), written("6.12.0\n", "6"), written("6.13.0\n", "2")), (1, 0, 0));
 }
 
 #[test]

@@ -135,3 +135,23 @@ pub(super) fn threads_in(root: &Root, hierarchy: &Hierarchy, folder: &Path) -> i
     let text = root.read_text(folder.join(name)).map_err(machine::Error::into_io)?;
     Ok(text.lines().filter_map(|line| line.parse().ok()).filter(|tid| *tid != 0).collect())
 }
+
+/// Returns the same file of the cgroups directly below that of `file`, if they are of version 1.
+///
+/// # Errors
+/// Fails with ENOENT if the cgroup does not exist.
+pub(super) fn nested_cpusets(root: &Root, mounted: &Hierarchies, file: &Path) -> io::Result<Vec<PathBuf>> {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(Vec::new()) };
+    if mounted.of_folder(folder).is_none_or(|hierarchy| hierarchy.version != Version::V1) {
+        return Ok(Vec::new());
+    }
+    let mut nested = Vec::new();
+    for entry in fs::read_dir(root.path(folder))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            nested.push(folder.join(entry.file_name()).join(name));
+        }
+    }
+    nested.sort();
+    Ok(nested)
+}

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use machine::cgroup::{Hierarchies, Hierarchy};
+use machine::features::Release;
 use machine::limits::{Who, affinity as mask_of, possible_cpus};
 use machine::process::Task;
 use machine::topology::Topology;
@@ -318,6 +319,21 @@ impl KnobIo for LiveKnobIo {
     fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error> {
         let failed = |source| Error::of(&Knob::Directory(cgroup.to_owned()), source);
         cgroups::users_of(&self.root, cgroup, controller).map_err(failed)
+    }
+
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        let failed = |source| Error::of(&Knob::CpuList(file.to_owned()), source);
+        cgroups::nested_cpusets(&self.root, self.mounted()?, file).map_err(failed)
+    }
+
+    fn all_threads(&self) -> Result<Vec<u32>, Error> {
+        let threads = |pid: u32| Task::process(&self.root, pid).threads().unwrap_or_default();
+        Ok(self.root.list_numbers("/proc")?.into_iter().flat_map(threads).collect())
+    }
+
+    fn forgets_masks(&self) -> bool {
+        let release = self.root.read_text("/proc/sys/kernel/osrelease").ok();
+        release.and_then(|text| Release::parse(text.trim())).is_some_and(|release| !release.is_at_least(6, 2))
     }
 }
 

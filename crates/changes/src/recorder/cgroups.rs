@@ -10,11 +10,12 @@ use machine::{CpuSet, Error, Root};
 
 const CPUS: &str = "cpuset.cpus";
 const PARTITION: &str = "cpuset.cpus.partition";
+const EXCLUSIVE: &str = "cpuset.cpu_exclusive";
 const CONTROL: &str = "cgroup.subtree_control";
 
 /// Files of a new cgroup in version 1, with their first values.
-const OF_V1: [(&str, &str); 4] =
-    [("tasks", ""), (CPUS, "\n"), ("cpuset.mems", "\n"), ("cpuset.sched_load_balance", "1\n")];
+const OF_V1: [(&str, &str); 5] =
+    [("tasks", ""), (CPUS, "\n"), ("cpuset.mems", "\n"), ("cpuset.sched_load_balance", "1\n"), (EXCLUSIVE, "0\n")];
 /// Files of a new cgroup in version 2.
 const OF_V2: [(&str, &str); 3] = [("cgroup.procs", ""), ("cgroup.threads", ""), (CONTROL, "\n")];
 /// Files that cgroups of version 2 also have if the controller cpuset is on for the cgroup above.
@@ -143,8 +144,8 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Refuses CPUs that a cpuset of version 1 cannot have: ones that the cpuset above does not have, and too few for the
-    /// cpusets or threads in it.
+    /// Refuses CPUs that a cpuset of version 1 cannot have: ones that the cpuset above does not have, ones of a cpuset beside
+    /// it if one of the two is exclusive, and too few for the cpusets or threads in it (`validate_change`).
     pub(super) fn check(&self, file: &Path, cpus: &CpuSet) -> io::Result<()> {
         let (Some(folder), false) = (file.parent().filter(|_| file.ends_with(CPUS)), self.is_v2(file)) else {
             return Ok(());
@@ -157,8 +158,21 @@ impl Cgroups {
             () if cpus.is_empty() && self.text(folder, "tasks").is_some_and(|tasks| !tasks.is_empty()) => {
                 refused(libc::ENOSPC)
             }
+            () if self.beside(folder).iter().any(|other| self.excludes(folder, other, cpus)) => refused(libc::EINVAL),
             () => Ok(()),
         }
+    }
+
+    /// Returns the other cgroups directly below the one above a cgroup.
+    fn beside(&self, folder: &Path) -> Vec<PathBuf> {
+        let all = folder.parent().map(|above| self.below(above)).unwrap_or_default();
+        all.into_iter().filter(|other| other != folder).collect()
+    }
+
+    /// Returns whether `folder` cannot have these CPUs because `other` has some of them, and one of the two is exclusive.
+    fn excludes(&self, folder: &Path, other: &Path, cpus: &CpuSet) -> bool {
+        let is_exclusive = |folder| self.text(folder, EXCLUSIVE).is_some_and(|text| text.trim() == "1");
+        (is_exclusive(folder) || is_exclusive(other)) && !self.chosen(other).intersection(cpus).is_empty()
     }
 
     /// Marks a new partition as invalid if a cgroup beside it has some of its CPUs.
@@ -166,10 +180,9 @@ impl Cgroups {
         let Some(folder) = file.parent().filter(|folder| file.ends_with(PARTITION) && self.is_partition(folder)) else {
             return Ok(());
         };
-        let beside = folder.parent().map(|above| self.below(above)).unwrap_or_default();
         let own = self.chosen(folder);
-        let has_some = |other: &PathBuf| other != folder && !self.chosen(other).intersection(&own).is_empty();
-        if !beside.iter().any(has_some) {
+        let has_some = |other: &PathBuf| !self.chosen(other).intersection(&own).is_empty();
+        if !self.beside(folder).iter().any(has_some) {
             return Ok(());
         }
         let kind = self.text(folder, PARTITION).unwrap_or_default();

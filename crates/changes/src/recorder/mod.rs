@@ -3,8 +3,8 @@
 //!
 //! Files are read and written by [`LiveKnobIo`] below the folder, those of cgroups by the rules of `cgroups`. Threads are
 //! in memory, one for each process. When a thread changes its cgroup, or its cgroup its CPUs, the thread's mask becomes
-//! these CPUs, or, if the program has asked for a mask, the common ones (Linux 6.2). What the kernel itself had set is
-//! lost.
+//! these CPUs, or, if the program has asked for a mask, the common ones. What the kernel itself had set is lost. If the file
+//! `osrelease` names a kernel before 6.2, what the program has asked for is lost, too.
 
 mod cgroups;
 
@@ -44,7 +44,8 @@ pub struct RecordedThread {
 
 impl RecordedThread {
     /// Gives it the CPUs of its cgroup, as far as its program wants them.
-    fn confine(&mut self, cpus: CpuSet) {
+    fn confine(&mut self, cpus: CpuSet, forgets_masks: bool) {
+        self.asked = self.asked.take().filter(|_| !forgets_masks);
         let common = self.asked.as_ref().map(|asked| asked.intersection(&cpus)).filter(|common| !common.is_empty());
         self.mask = common.unwrap_or(cpus);
     }
@@ -147,7 +148,7 @@ impl Recorder {
     pub fn ask(&self, tid: u32, mask: &CpuSet) {
         if let Some(thread) = self.threads.borrow_mut().get_mut(&tid) {
             thread.asked = Some(mask.clone());
-            thread.confine(self.kept(thread));
+            thread.confine(self.kept(thread), false);
         }
     }
 
@@ -300,7 +301,7 @@ impl Recorder {
                 // Those that are bound keep their CPUs (update_tasks_cpumask in kernel/cgroup/cpuset.c).
                 let is_bound = |tid: &u32| self.fixed.borrow().get(tid) == Some(&Why::Bound);
                 let inside = threads.iter_mut().filter(|(tid, thread)| is_inside(thread) && !is_bound(tid));
-                inside.for_each(|(_, thread)| thread.confine(cpus.clone()));
+                inside.for_each(|(_, thread)| thread.confine(cpus.clone(), self.forgets_masks()));
             }
         }
         changed
@@ -319,7 +320,7 @@ impl Recorder {
         let cpus = self.kept_in(folder);
         let had_them = before.is_some_and(|before| self.kept_in(&before) == cpus);
         if !had_them || !self.cgroups.is_v2(folder) {
-            found.confine(cpus);
+            found.confine(cpus, self.forgets_masks());
         }
         Ok(())
     }
@@ -456,5 +457,17 @@ impl KnobIo for Recorder {
 
     fn users_of(&self, cgroup: &Path, controller: &str) -> Result<Vec<PathBuf>, Error> {
         self.files.users_of(cgroup, controller)
+    }
+
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        self.files.nested_cpusets(file)
+    }
+
+    fn all_threads(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.threads.borrow().keys().copied().collect())
+    }
+
+    fn forgets_masks(&self) -> bool {
+        self.files.forgets_masks()
     }
 }

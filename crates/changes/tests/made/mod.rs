@@ -278,6 +278,18 @@ impl KnobIo for Made {
     fn users_of(&self, cgroup: &Path, _controller: &str) -> Result<Vec<PathBuf>, Error> {
         panic!("no cgroup is on this machine: {cgroup:?}")
     }
+
+    fn nested_cpusets(&self, file: &Path) -> Result<Vec<PathBuf>, Error> {
+        panic!("no cgroup is on this machine: {file:?}")
+    }
+
+    fn all_threads(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.state().threads.keys().copied().collect())
+    }
+
+    fn forgets_masks(&self) -> bool {
+        false
+    }
 }
 
 pub fn cpus(list: &str) -> CpuSet {

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use changes::LiveKnobIo;
 use compare::stats::{Estimate, median_estimate};
 use forecast::Question;
 use machine::{CpuSet, Root};
@@ -49,8 +50,12 @@ struct Found {
 /// Measures all levels and reports.
 pub fn measure(options: &QuietMeasure) -> Result<u8> {
     let json_output = Output::wanted(options.json.as_deref())?;
-    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-    let chosen = options.wanted().choose(&facts)?;
+    let mut facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
+    let wanted = options.wanted();
+    if rustix::process::geteuid().is_root() {
+        facts.probe_interrupts(&LiveKnobIo::new(Root::live()), &wanted.candidates(&facts));
+    }
+    let chosen = wanted.choose(&facts)?;
     let levels: Vec<Level> = Level::ALL.into_iter().filter(|level| *level < Level::Tickless).collect();
     if !rustix::process::geteuid().is_root() {
         bail!("only root may change settings of the machine. Fix: sudo cox quiet measure …");

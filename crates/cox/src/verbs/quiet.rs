@@ -67,8 +67,12 @@ fn run(options: &cli::Quiet) -> Result<u8> {
 fn show(options: &QuietPlan) -> Result<u8> {
     let json_output = Output::wanted(options.json.as_deref())?;
     let root = Root::live();
-    let facts = Facts::read(&root).context("cannot examine this machine")?;
-    let chosen = options.which.wanted().choose(&facts)?;
+    let mut facts = Facts::read(&root).context("cannot examine this machine")?;
+    let wanted = options.which.wanted();
+    if rustix::process::geteuid().is_root() {
+        facts.probe_interrupts(&LiveKnobIo::new(Root::live()), &wanted.candidates(&facts));
+    }
+    let chosen = wanted.choose(&facts)?;
     let plan = plan(&facts, &chosen, options.which.extent());
     let boot = reboot(&facts, &chosen, &root.read_text("/proc/cmdline").unwrap_or_default());
     let text_output = (!matches!(json_output, Some(Output::Stdout))).then_some(Output::Stdout);

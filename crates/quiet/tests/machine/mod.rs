@@ -213,6 +213,21 @@ impl Machine {
         self.io.write(&knob, &Value::Cgroup(self.cgroup(cgroup))).unwrap();
     }
 
+    /// Another program makes a cpuset of version 1, or changes its CPUs.
+    pub fn make_cpuset(&self, name: &str, list: &str) {
+        let folder = self.cgroup(name);
+        if !self.root().path(&folder).exists() {
+            self.io.write(&Knob::Directory(folder.clone()), &Value::Present(true)).unwrap();
+            self.io.write(&Knob::File(folder.join("cpuset.mems")), &Value::Text("0".into())).unwrap();
+        }
+        self.io.write(&Knob::CpuList(folder.join("cpuset.cpus")), &Value::Cpus(cpus(list))).unwrap();
+    }
+
+    /// The CPUs of a cpuset of version 1.
+    pub fn cpus_of(&self, name: &str) -> String {
+        self.read(self.cgroup(name).join("cpuset.cpus").to_str().unwrap())
+    }
+
     pub fn is_stopped(&self, tid: u32) -> bool {
         self.io.threads()[&tid].is_stopped
     }

@@ -1,12 +1,14 @@
 //! The threads of a machine, and the cgroups that they are in.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use ::machine::process::Task as Process;
 use ::machine::{CpuSet, Error};
 use changes::recorder::RecordedThread;
 use changes::{KnobIo, Thread};
-use quiet::{Plan, Task, TaskList};
+use quiet::{Cpusets, Plan, Task, TaskList, cpusets_below};
 
 use super::{Machine, cpus, v1, v2};
 
@@ -218,6 +220,16 @@ impl TaskList for Listed<'_> {
 
     fn mask(&self, tid: u32) -> Option<CpuSet> {
         Some(self.0.io.threads().remove(&tid)?.mask)
+    }
+
+    fn ids_in(&self, folder: &Path) -> Vec<u32> {
+        let threads = self.0.io.threads().into_iter();
+        threads.filter(|(_, thread)| thread.cgroups[&self.0.mount] == folder).map(|(tid, _)| tid).collect()
+    }
+
+    fn cpusets(&self) -> Result<BTreeMap<PathBuf, CpuSet>, Error> {
+        let is_v1 = matches!(self.0.facts().cpusets, Cpusets::V1 { .. });
+        if is_v1 { cpusets_below(&self.0.root(), &self.0.mount) } else { Ok(BTreeMap::new()) }
     }
 
     fn one(&self, tid: u32) -> Option<Task> {
