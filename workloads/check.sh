@@ -228,6 +228,8 @@ refuses 2 yields --board "$scratch/board"
 works hog --threads 2 --seconds 0.05
 first_cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 works hog --threads 3 --seconds 0.05 --cpu "$first_cpu"
+works hog --seconds 0.05 --keep-tick cpu-timer
+refuses 2 hog --keep-tick forever
 for list in 4000 x 0- 0,0 3-1 ,; do refuses 2 hog --cpu $list; done
 
 # pingpong: at the end, the live counter equals the number of round trips.

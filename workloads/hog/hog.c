@@ -10,6 +10,7 @@
 #include "fail.h"
 #include "options.h"
 #include "task.h"
+#include "tick.h"
 #include "truth.h"
 #include "work.h"
 
@@ -75,7 +76,9 @@ static void write_truth(struct truth *truth, const struct burner *burners, size_
 int main(int argc, char **argv)
 {
     static struct cpu_list cpus;
+    static const char *const keepers[] = {"none", "cpu-timer", "perf-event", NULL};
     uint64_t threads = 1, duration_ns = NS_PER_SECOND;
+    unsigned keeper = KEEP_NONE;
     const struct option_spec options[] = {
         {"threads", OPTION_COUNT, &threads, 1, 4096, NULL, "N",
          "threads, the main thread among them (1)", NULL},
@@ -83,6 +86,8 @@ int main(int argc, char **argv)
          "use CPU time for S seconds (1)", NULL},
         {"cpu", OPTION_CPUS, &cpus, 0, 0, NULL, "LIST",
          "pin thread i to the i-th CPU of the list, cyclically (not pinned)", NULL},
+        {"keep-tick", OPTION_CHOICE, &keeper, 0, 0, keepers, "WHAT",
+         "what keeps the kernel from stopping the tick: none, cpu-timer, perf-event (none)", NULL},
     };
     const struct program program = {
         .name = "hog",
@@ -94,6 +99,7 @@ int main(int argc, char **argv)
     };
     struct truth truth;
     program_start(&program, argc, argv, &truth);
+    keep_tick(keeper);
     struct burner *burners = calloc(threads, sizeof *burners);
     pthread_t *others = calloc(threads, sizeof *others);
     if (burners == NULL || others == NULL)
