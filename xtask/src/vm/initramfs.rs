@@ -14,7 +14,7 @@ use crate::apt::run_quietly;
 /// What is tested, below the folder of programs.
 pub const PROGRAMS: [&str; 5] = ["cox", "cox-observe", "cox-ulp-host", "libcox_preload.so", "quiet-check"];
 /// What the jobs in kernel/vm/init run, below target/workloads.
-pub const WORKLOADS: [&str; 4] = ["barriers", "blocked", "mandelbrot", "yields"];
+pub const WORKLOADS: [&str; 5] = ["barriers", "blocked", "hog", "mandelbrot", "yields"];
 /// Statically linked busybox (package busybox-static).
 pub const BUSYBOX: &str = "/bin/busybox";
 /// The first process of the guest.

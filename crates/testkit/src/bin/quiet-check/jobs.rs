@@ -20,6 +20,10 @@ const TICKS_PER_S: f64 = 20.0;
 /// How long a tick is looked for, seconds.
 const ALONE_S: &str = "5";
 const SHARED_S: &str = "1";
+/// How long a thread runs beside something that keeps the tick, seconds.
+const KEPT_S: &str = "2";
+/// What keeps the tick of a CPU with one thread, by `hog --keep-tick`.
+const KEEPERS: [&str; 2] = ["cpu-timer", "perf-event"];
 /// The kernels' own rate (CONFIG_HZ).
 const HIGHEST_PER_S: f64 = 250.0;
 /// A difference between two counts of this share means nothing.
@@ -102,6 +106,19 @@ fn tick() {
         least <= alone + shared + elsewhere && alone + shared <= most
     });
     fact("report", if agrees { "agrees" } else { "differs" }, &reason);
+    for keeper in KEEPERS {
+        let words =
+            ["quiet", "--cpus", "3", "--level", "tickless", "--", "hog", "--seconds", KEPT_S, "--keep-tick", keeper];
+        let said = text(&cox(&words));
+        fact(&format!("{keeper} named"), &named(&said), &[said]);
+    }
+}
+
+/// Returns the kernel's names of what has kept a tick, as the report has them: `… (SCHED, 1255 times), …`.
+fn named(report: &str) -> String {
+    let kept = report.split_once("the tick of CPU").map_or("", |(_, kept)| kept);
+    let names: Vec<&str> = kept.split('(').skip(1).filter_map(|part| Some(part.split_once(',')?.0)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join("+") }
 }
 
 /// Returns how many timer interrupts a second the report has, and how long the CPUs were quiet, seconds. A small rate is not shown.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `one` | one CPU: what the program has there, what else may run there, what is restored |
 //! | `two` | the same for two CPUs with load balancing, and for two isolated ones |
-//! | `tick` | timer interrupts of a quiet CPU with one busy thread and with two |
+//! | `tick` | timer interrupts of a quiet CPU with one busy thread and with two, and with what keeps the tick of one |
 //! | `sessions` | two sessions with different CPUs, which end in both orders |
 //! | `apply` | `cox quiet apply`, `status` after somebody changed a setting, `undo` |
 //! | `kill` | SIGKILL of cox, and of cox with its guardian, while the program runs |
