@@ -20,13 +20,13 @@ static void arm_cpu_timer(void)
         system_failed("arm a CPU timer");
 }
 
-// The kernel adapts the period of an event with a frequency at each tick.
+// The kernel adapts the period of an event with a frequency at each tick. Not that of an event which is a clock.
 static void open_perf_event(void)
 {
     struct perf_event_attr attr = {
         .size = sizeof(attr),
         .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .config = PERF_COUNT_SW_PAGE_FAULTS,
         .freq = 1,
         .sample_freq = 1,
         .exclude_kernel = 1,
