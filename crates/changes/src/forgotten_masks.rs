@@ -14,13 +14,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claim::Claim;
-use crate::error::Error;
 use crate::evacuation::{LOOKS, lineage};
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
-use crate::restoring::{Found, put_back};
-use crate::undone::{Left, Undone};
+use crate::restoring::put_back_born;
+use crate::undone::Undone;
 use crate::value::Value;
 
 /// The process that creates the kernel's threads, whose masks no cpuset changes.
@@ -94,14 +93,7 @@ impl<'c> ForgottenMasks<'c> {
         for _ in 0..LOOKS {
             let mut more = false;
             for change in std::mem::take(&mut self.found) {
-                match put_back(knob_io, &change.knob, &change) {
-                    Ok(Found::Ours) => {
-                        undone.born += 1;
-                        more = true;
-                    }
-                    Ok(Found::Original | Found::Theirs(_)) | Err(Error::Gone(_)) => {}
-                    Err(error) => undone.left.push(Left::of(change.knob.clone(), &change, error.to_string())),
-                }
+                more |= put_back_born(knob_io, &change.knob, &change, undone);
             }
             // A thread may have created another one before it had its mask again.
             self.look(knob_io, known);

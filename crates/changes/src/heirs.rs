@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::claim::Claim;
-use crate::error::Error;
 use crate::evacuation::{LOOKS, lineage};
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
-use crate::restoring::{Found, put_back};
+use crate::restoring::put_back_born;
 use crate::shared_knobs::{Held, plainly};
-use crate::undone::{Left, Undone};
+use crate::undone::Undone;
 
 /// Restores the masks of threads that have inherited them from the threads of `changes`, a session's own, but are not among
 /// these. The CPUs that sessions of `held` keep free are left out.
@@ -83,11 +82,5 @@ fn restore(knob_io: &dyn KnobIo, tid: u32, journaled: &Journaled<'_>, held: &Hel
     }
     let others: Vec<&Claim> = of_others(&knob).chain(of_others(&of_creator.knob)).collect();
     let change = plainly(knob_io, &Change { knob: knob.clone(), ..(*of_creator).clone() }, &others);
-    match put_back(knob_io, &knob, &change) {
-        Ok(Found::Ours) => undone.born += 1,
-        Ok(Found::Original | Found::Theirs(_)) => return false,
-        Err(Error::Gone(_)) => {}
-        Err(error) => undone.left.push(Left::of(knob, &change, error.to_string())),
-    }
-    true
+    put_back_born(knob_io, &knob, &change, undone)
 }

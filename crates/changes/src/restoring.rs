@@ -8,6 +8,8 @@ use crate::format::Change;
 use crate::knob::Knob;
 use crate::knob_io::KnobIo;
 use crate::ownership::{is_ours, lacks_only_offline};
+use crate::undone::{Left, Undone};
+use crate::unmoved::Why;
 use crate::value::Value;
 
 /// What kind of value a knob had when cox checked whether to restore it.
@@ -37,6 +39,19 @@ pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Re
         () if lacks_only_offline(knob_io, knob, &now, &change.original) => Found::Original,
         () => Found::Theirs(now),
     })
+}
+
+/// Restores `knob` of a thread that was created meanwhile, as [`put_back`] does, and notes what became of it. Returns
+/// whether the thread may have created others with the same value: it had that, or it has ended.
+pub(crate) fn put_back_born(knob_io: &dyn KnobIo, knob: &Knob, change: &Change, undone: &mut Undone) -> bool {
+    match put_back(knob_io, knob, change) {
+        Ok(Found::Ours) => undone.born += 1,
+        Err(Error::Gone(_)) => {}
+        // The kernel has given it its mask (a worker of io_uring).
+        Ok(Found::Original | Found::Theirs(_)) | Err(Error::Unmovable { why: Why::Bound, .. }) => return false,
+        Err(error) => undone.left.push(Left::of(knob.clone(), change, error.to_string())),
+    }
+    true
 }
 
 /// Returns whether a thread that the kernel has confined has no CPU of its original mask now. The session that made the change is not the cause: its

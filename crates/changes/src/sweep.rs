@@ -11,9 +11,8 @@ use crate::error::Error;
 use crate::format::Change;
 use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
-use crate::restoring::{Found, put_back};
+use crate::restoring::put_back_born;
 use crate::undone::{Left, Undone};
-use crate::unmoved::Why;
 
 /// Maximum number of passes over the threads of a process. A thread that inherited a value from the session may create
 /// another thread before the sweep has restored it. The new thread then inherits the value too, and the next pass finds
@@ -70,17 +69,7 @@ fn look(
             let Some(knob) = births.knob.of(Thread { tid, start_ns }).filter(|knob| !known.contains(knob)) else {
                 continue;
             };
-            match put_back(knob_io, &knob, births) {
-                Ok(Found::Ours) => {
-                    undone.born += 1;
-                    more = true;
-                }
-                Ok(Found::Original | Found::Theirs(_)) => {}
-                Err(Error::Gone(_)) => more = true,
-                // The kernel has given it its mask (a worker of io_uring).
-                Err(Error::Unmovable { why: Why::Bound, .. }) => {}
-                Err(error) => undone.left.push(Left::of(knob, births, error.to_string())),
-            }
+            more |= put_back_born(knob_io, &knob, births, undone);
         }
     }
     Ok(more)

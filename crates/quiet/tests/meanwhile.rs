@@ -21,12 +21,7 @@ fn during(scene: &Scene, is_killed: bool, then: impl FnOnce(&Machine, &Plan, &mu
     let machine = machine.launch(&plan);
     let mut applied = machine.apply(&plan);
     then(&machine, &plan, &mut applied);
-    let undone = if is_killed {
-        machine.kill(applied, OWNER);
-        machine.settle().remove(0)
-    } else {
-        applied.end()
-    };
+    let undone = machine.end(applied, OWNER, is_killed);
     assert!(undone.left.iter().all(|left| left.is_theirs) && undone.troubles.is_empty(), "{undone:?}");
     machine
 }
@@ -286,12 +281,7 @@ fn what_somebody_else_has_set_meanwhile_stays_and_is_named() {
         machine.io.ask(5, &cpus("0"));
         machine.move_to(6, "user.slice");
         machine.io.write(&Knob::Running(machine.thread(IRQBALANCE)), &Value::Text("running".into())).unwrap();
-        let undone = if is_killed {
-            machine.kill(applied, OWNER);
-            machine.settle().remove(0)
-        } else {
-            applied.end()
-        };
+        let undone = machine.end(applied, OWNER, is_killed);
         assert!(undone.failures().next().is_none(), "{undone:?}");
         let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
         let named = ["interrupt eth0-rx-0", "ksm/run", "affinity of thread 10 ", "affinity of thread 5 "];
@@ -335,12 +325,7 @@ fn a_cpuset_that_another_program_has_set_meanwhile_keeps_its_cpus_and_the_contro
         let applied = machine.apply(&plan);
         let of_service = Knob::CpuList(machine.cgroup("system.slice").join("cpuset.cpus"));
         machine.io.write(&of_service, &Value::Cpus(cpus("4-5"))).unwrap();
-        let undone = if is_killed {
-            machine.kill(applied, OWNER);
-            machine.settle().remove(0)
-        } else {
-            applied.end()
-        };
+        let undone = machine.end(applied, OWNER, is_killed);
         assert!(undone.failures().next().is_none(), "{undone:?}");
         let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
         assert!(

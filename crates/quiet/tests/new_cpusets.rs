@@ -4,7 +4,6 @@
 
 mod machine;
 
-use changes::undo::Undone;
 use changes::{Knob, KnobIo, Value};
 use quiet::{Applied, Level};
 
@@ -23,14 +22,6 @@ fn apply<'m>(machine: &'m Machine, list: &str) -> Applied<'m> {
     let plan = machine.plan(list, Level::Full);
     machine.io.ask(PROGRAM, &plan.chosen.cpus);
     machine.apply(&plan)
-}
-
-fn end(machine: &Machine, applied: Applied<'_>, is_killed: bool) -> Undone {
-    if is_killed {
-        machine.kill(applied, OWNER);
-        return machine.settle().remove(0);
-    }
-    applied.end()
 }
 
 #[test]
@@ -52,7 +43,7 @@ fn a_cpuset_that_is_made_meanwhile_loses_the_quiet_cpus_until_the_end() {
         assert_eq!(machine.cpus_of("brief"), "0-2");
         machine.io.write(&Knob::Directory(machine.cgroup("brief")), &Value::Present(false)).unwrap();
         assert!(applied.unshrunk_cpusets().is_empty());
-        let undone = end(&machine, applied, is_killed);
+        let undone = machine.end(applied, OWNER, is_killed);
         is_clean(&undone);
         assert_eq!((machine.cpus_of("docker"), machine.cpus_of("docker/one")), ("0-3".into(), "0-3".into()));
         assert_eq!(machine.mask(70), "0-3", "killed: {is_killed}");
@@ -100,7 +91,7 @@ fn a_copy_of_what_was_left_to_a_cpuset_gets_what_that_gets_back() {
         }
         machine.io.bear(70, 1);
         machine.move_to(70, "docker/new/inner");
-        let undone = end(&machine, applied, is_killed);
+        let undone = machine.end(applied, OWNER, is_killed);
         is_clean(&undone);
         let names = ["docker", "docker/old", "docker/same", "docker/new", "docker/new/inner", "docker/chosen"];
         assert_eq!(names.map(|name| machine.cpus_of(name)), ["0-3", "0-3", "0-2", "0-3", "0-3", "1"]);
@@ -165,7 +156,7 @@ fn before_linux_6_2_a_thread_that_is_created_meanwhile_gets_the_mask_of_its_crea
         machine.io.bear(72, 7);
         machine.io.ask(72, &cpus("2"));
         machine.io.bear(73, 6);
-        let undone = end(&machine, applied, is_killed);
+        let undone = machine.end(applied, OWNER, is_killed);
         is_clean(&undone);
         let masks = [7, 70, 71, 72, 73].map(|tid| machine.mask(tid));
         assert_eq!(masks, ["1", "1", "1", "2", "0-3"], "killed: {is_killed}");

@@ -3,7 +3,6 @@
 
 mod machine;
 
-use changes::undo::Undone;
 use quiet::{Applied, Level, Plan, Refusal, check};
 
 use machine::{
@@ -53,13 +52,7 @@ fn each_has_its_cpus_until_it_ends_in_either_order() {
             let what = format!("{one} and {two}, first: {is_first_first}, killed: {is_killed}");
             is_quiet(&machine, &plan, PROGRAM, &what);
             is_quiet(&machine, &other_plan, OTHER_PROGRAM, &what);
-            let end = |session: Applied<'_>, owner: u32| -> Undone {
-                if is_killed {
-                    machine.kill(session, owner);
-                    return machine.settle().remove(0);
-                }
-                session.end()
-            };
+            let end = |session: Applied<'_>, owner: u32| machine.end(session, owner, is_killed);
             if is_first_first {
                 is_clean(&end(first, OWNER));
                 is_quiet(&machine, &other_plan, OTHER_PROGRAM, &what);
@@ -97,12 +90,7 @@ fn a_thread_that_is_born_during_both_is_restored_by_the_last() {
                 sessions.reverse();
             }
             for (session, owner) in sessions {
-                let undone = if is_killed {
-                    machine.kill(session, owner);
-                    machine.settle().remove(0)
-                } else {
-                    session.end()
-                };
+                let undone = machine.end(session, owner, is_killed);
                 assert!(undone.left.is_empty() && undone.troubles.is_empty(), "{undone:?}");
             }
             for tid in [60, 61, 63, 64] {

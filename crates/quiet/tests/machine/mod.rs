@@ -182,6 +182,15 @@ impl Machine {
         self.revive(owner);
     }
 
+    /// Ends a session of the process `owner`: by itself, or, if the process is killed, by the next session.
+    pub fn end(&self, applied: Applied<'_>, owner: u32, is_killed: bool) -> Undone {
+        if is_killed {
+            self.kill(applied, owner);
+            return self.settle().remove(0);
+        }
+        applied.end()
+    }
+
     /// Gives the id of a process to another one.
     pub fn revive(&self, owner: u32) {
         let thread = self.io.threads()[&owner].clone();
