@@ -299,7 +299,7 @@ soak: test-packages build
 	$(runner)
 	cargo build -q --locked --tests -p preload -p cox
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
-	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages --test overlap_regions \
+	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages --test overlap_regions --test quiet \
 		"$${runner[@]}"
 
 # The release build that users have, but with the checks of a debug build. The inputs are reproducible: a run uses inputs SEED, SEED + 1, ….

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use report::Document;
 use report::noise::{ForecastReport, NoiseReport, Taken};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_getres};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,10 +29,10 @@ pub struct Field<'i> {
     interrupt: &'i Interrupt,
 }
 
-/// An injector that runs. Dropping it ends it.
-pub struct Injector(Child);
+/// A program that runs beside a measurement. Dropping it ends it.
+pub struct Beside(Child);
 
-impl Drop for Injector {
+impl Drop for Beside {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();
@@ -39,11 +40,19 @@ impl Drop for Injector {
     }
 }
 
-impl Injector {
+impl Beside {
     /// Waits for its end.
     pub fn finish(mut self) -> Result<()> {
-        let status = self.0.wait().context("cannot wait for the injector")?;
-        if status.success() { Ok(()) } else { bail!("inject: {}", ending(status)) }
+        let status = self.0.wait().context("cannot wait for a program that runs beside")?;
+        if status.success() { Ok(()) } else { bail!("a program that runs beside: {}", ending(status)) }
+    }
+
+    /// Ends it by SIGTERM, so that it can restore what it has changed, and waits for its end.
+    pub fn end(mut self) -> Result<()> {
+        // It may have ended.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        self.0.wait().context("cannot wait for a program that runs beside")?;
+        Ok(())
     }
 }
 
@@ -102,19 +111,22 @@ impl<'i> Field<'i> {
     }
 
     /// Starts the injector, which writes its truth and its log.
-    pub fn start(&self, options: &[&str]) -> Result<Injector> {
+    pub fn start(&self, options: &[&str]) -> Result<Beside> {
         let mut command = Command::new(&self.inject);
         command.args(options).arg("--truth").arg(self.file("truth")).arg("--log").arg(self.file("log"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        Ok(Injector(child.context("cannot start the injector")?))
+        self.spawn(&mut command)
     }
 
-    /// Starts any other program beside the measurement.
-    pub fn beside(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<Injector> {
+    /// Starts any other program beside the measurement, in the temporary folder.
+    pub fn beside(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<Beside> {
         let mut command = Command::new(&program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.current_dir(self.scratch.path());
-        Ok(Injector(command.spawn().with_context(|| format!("cannot start {}", program.as_ref().display()))?))
+        self.spawn(command.args(arguments).stderr(Stdio::null()).current_dir(self.scratch.path()))
+    }
+
+    /// Starts a command beside the measurement. Its output is not shown, its errors are.
+    pub fn spawn(&self, command: &mut Command) -> Result<Beside> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        Ok(Beside(child.with_context(|| format!("cannot start {}", command.get_program().display()))?))
     }
 
     /// Returns what the injector has said about itself.

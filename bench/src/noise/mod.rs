@@ -16,7 +16,7 @@ pub mod findings;
 mod observer;
 mod oslat;
 mod slides;
-mod solver;
+pub mod solver;
 mod steps;
 mod truth;
 

@@ -11,25 +11,27 @@ use super::findings::Findings;
 /// Nodes of the source's machine.
 const NODES: u64 = 236;
 /// Steps of the solver.
-const STEPS: &str = "3000";
+const STEPS: u32 = 3000;
 /// Synchronisations in a step: two sums, and the exchange with neighbours.
 const SYNCHRONISATIONS: u64 = 3;
 
 /// What the solver tells about itself.
-struct Measured {
+pub struct Measured {
     /// Mean time that a rank computes between two synchronisations, ns.
-    work_ns: u64,
+    pub work_ns: u64,
     /// Mean time of a step, ns.
-    step_ns: f64,
+    pub step_ns: f64,
     /// The shortest step, ns.
-    quiet_ns: f64,
+    pub quiet_ns: f64,
+    /// Standard deviation of the steps, divided by their mean.
+    pub variation: f64,
 }
 
 pub fn solver(field: &Field<'_>) -> Result<Findings> {
     let mut found = Findings::default();
     field.noise(&["--for", "10s"])?;
     for ranks in [1_u64, 2] {
-        let of = measure(field, ranks)?;
+        let of = run(field, &mut Command::new(field.workload("solver")), ranks, STEPS)?;
         found.line(format!(
             "{ranks} rank(s) here: {:.1} us between synchronisations, step {:.1} us, shortest {:.1} us: {:.3} times",
             of.work_ns as f64 / 1e3,
@@ -52,12 +54,11 @@ pub fn solver(field: &Field<'_>) -> Result<Findings> {
     Ok(found)
 }
 
-fn measure(field: &Field<'_>, ranks: u64) -> Result<Measured> {
+/// Runs the solver by a command that ends with it, and appends its options.
+pub fn run(field: &Field<'_>, command: &mut Command, ranks: u64, steps: u32) -> Result<Measured> {
     let phases = field.file("phases.csv");
-    let solver = field.inject.with_file_name("solver");
-    let mut command = Command::new(solver);
-    command.args(["--threads", &ranks.to_string(), "--steps", STEPS, "--phases"]).arg(&phases);
-    field.done(&mut command)?;
+    command.args(["--threads", &ranks.to_string(), "--steps", &steps.to_string(), "--phases"]).arg(&phases);
+    field.done(command)?;
     let text = std::fs::read_to_string(&phases).context("the solver wrote no phases")?;
     let row = |line: &str| -> Option<[u64; 4]> {
         let numbers: Vec<u64> = line.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
@@ -66,9 +67,12 @@ fn measure(field: &Field<'_>, ranks: u64) -> Result<Measured> {
     let rows: Vec<[u64; 4]> = text.lines().filter_map(row).collect();
     let count = rows.len().max(1) as f64;
     let steps = || rows.iter().map(|[.., compute, sync]| (compute + sync) as f64);
+    let mean = steps().sum::<f64>() / count;
+    let variance = steps().map(|step| (step - mean).powi(2)).sum::<f64>() / count;
     Ok(Measured {
         work_ns: rows.iter().map(|[.., compute, _]| compute).sum::<u64>() / rows.len().max(1) as u64 / SYNCHRONISATIONS,
-        step_ns: steps().sum::<f64>() / count,
+        step_ns: mean,
         quiet_ns: steps().fold(f64::INFINITY, f64::min),
+        variation: variance.sqrt() / mean,
     })
 }

@@ -7,7 +7,8 @@ use machine::{CpuSet, Root};
 use quiet::{Facts, Level, check};
 use report::quiet::{AtLevel, LevelsReport};
 
-use crate::noise::field::{Field, Injector};
+use super::place::load;
+use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::stats::{Estimate, median, median_estimate};
 use crate::tools::in_path;
@@ -30,13 +31,6 @@ const MARGIN: f64 = 0.05;
 
 /// Length of each measurement.
 const LENGTH: &str = "3s";
-
-/// The load: a computing thread on each of two CPUs, one that maps memory, one that writes to the disk.
-const LOAD: [&str; 8] = ["--cpu", "2", "--vm", "1", "--hdd", "1", "--quiet", "--timeout"];
-
-fn load(field: &Field<'_>) -> Result<Injector> {
-    field.beside("stress-ng", &[&LOAD[..], &["3600"]].concat())
-}
 
 /// Returns the CPUs that can become quiet alone, and whether an interrupt stays on them.
 fn cpus() -> Result<Vec<(u32, bool)>> {

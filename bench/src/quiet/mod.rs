@@ -2,14 +2,23 @@
 //!
 //! - [`levels`]: `cox quiet measure` on each CPU that can become quiet, beside a load everywhere and idle (the source's
 //!   slides 15 to 18 and 21)
+//! - [`interrupts`]: the interrupts of a CPU, with taskset and under `cox quiet`
+//! - [`variability`]: a solver's steps at each level (slides 22 to 24)
+//! - [`price`]: what quiet CPUs cost (slide 27)
+//! - [`peers`]: taskset, tuna, cset and tuned beside cox
 //! - [`program`]: a program under `cox quiet` and under taskset
 //! - [`undo`]: the time until everything is back, after a normal end and after SIGKILL
 //! - [`storm`]: 200 sessions beside forks, I/O and work items; then each thread has the CPUs that it had
 
+mod interrupts;
 mod levels;
+mod peers;
+mod place;
+mod price;
 mod program;
 mod storm;
 mod undo;
+mod variability;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -42,6 +51,14 @@ enum Part {
     Load,
     /// What each level wins on an idle machine
     Idle,
+    /// Interrupts of a CPU with taskset and under `cox quiet`
+    Interrupts,
+    /// Steps of a solver at each level
+    Variability,
+    /// The network of a program on a quiet CPU, and jobs on the others
+    Price,
+    /// What is stolen with taskset, tuna, cset, tuned and `cox quiet`, and what each leaves changed
+    Peers,
     /// A program under `cox quiet` and under taskset
     Program,
     /// The time until everything is back
@@ -59,6 +76,10 @@ pub fn quiet(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     measure("quiet", &options.parts, &options.common, |part| match part {
         Part::Load => levels::under_load(&field, options.runs),
         Part::Idle => levels::idle(&field, options.runs),
+        Part::Interrupts => interrupts::interrupts(&field, options.runs),
+        Part::Variability => variability::variability(&field, options.runs),
+        Part::Price => price::price(&field, options.runs),
+        Part::Peers => peers::peers(&field, options.runs),
         Part::Program => program::program(&field, options.runs),
         Part::Undo => undo::undo(&field, options.runs),
         Part::Storm => storm::storm(&field, options.sessions),

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use machine::Root;
-use quiet::{Facts, choose};
+use quiet::Level;
 
+use super::place::{Place, Under};
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
@@ -22,10 +22,9 @@ const OPTIONS: [&str; 8] = ["--threads", "1", "--rounds", "2000", "--work-us", "
 
 pub fn program(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let mut found = Findings::default();
-    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-    let cpu = choose(&facts, 1)?.cpus.to_string();
-    let times =
-        in_turns(2, runs.into(), |at| if at == 0 { under_quiet(field, &cpu) } else { under_taskset(field, &cpu) })?;
+    let place = Place::chosen()?;
+    let under = [Under::Quiet(Level::Full), Under::Taskset];
+    let times = in_turns(2, runs.into(), |at| time(field, &mut under[at].command(field, &place)))?;
     let ratios: Vec<f64> = times[0].iter().zip(&times[1]).map(|(quiet, taskset)| quiet / taskset - 1.0).collect();
     let more = median_estimate(&ratios);
     let ends =
@@ -35,15 +34,6 @@ pub fn program(field: &Field<'_>, runs: u16) -> Result<Findings> {
         format!("under cox quiet {:+.2} %{ends} of the time under taskset (limit +1 %)", 100.0 * more.median),
     );
     Ok(found)
-}
-
-fn under_quiet(field: &Field<'_>, cpu: &str) -> Result<f64> {
-    let mut command = Command::new(&field.cox);
-    time(field, command.args(["quiet", "--quiet", "--cpus", cpu, "--"]))
-}
-
-fn under_taskset(field: &Field<'_>, cpu: &str) -> Result<f64> {
-    time(field, Command::new("taskset").args(["-c", cpu]))
 }
 
 /// Runs the program by a command that takes it at its end. Returns the time that the program has measured, s.

@@ -2,6 +2,8 @@
 //! the CPUs and the cpuset that it had, all settings have their values, and the kernel has warned of nothing.
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use machine::Root;
@@ -16,6 +18,9 @@ use crate::verdict::Outcome;
 /// The load: forks, files that are written and removed, threads that come and go.
 const LOAD: [&str; 9] = ["--fork", "2", "--hdd", "1", "--pthread", "1", "--quiet", "--timeout", "3600"];
 
+/// How long the machine is left alone under the load. A setting that changes meanwhile changes by itself.
+const CONTROL: Duration = Duration::from_secs(30);
+
 pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
     let mut found = Findings::default();
     if in_path("stress-ng").is_none() {
@@ -26,11 +31,20 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
     let cpu = choose(&facts, 1)?.cpus.to_string();
     let load = field.beside("stress-ng", &LOAD)?;
     let warnings = || field.done(Command::new("dmesg").args(["--level", "emerg,alert,crit,err,warn"]));
-    let (before, said) = (MachineState::read(), warnings()?);
+    let alone = MachineState::read();
+    thread::sleep(CONTROL);
+    let (mut before, said) = (MachineState::read(), warnings()?);
     for _ in 0..sessions {
         field.done(Command::new(&field.cox).args(["quiet", "--quiet", "--cpus", &cpu, "--", "true"]))?;
     }
-    let after = MachineState::read();
+    let mut after = MachineState::read();
+    let (all, then) = (before.settings.len(), before.clone());
+    [&mut before, &mut after].into_iter().for_each(|state| state.leave_out_changed(&alone, &then));
+    found.line(format!(
+        "{} settings are compared; {} others change without cox",
+        before.settings.len(),
+        all - before.settings.len()
+    ));
     let mut wrong = before.differences(&after);
     wrong.retain(|line| !is_of_worker(line));
     let new = narrowed(&before, &after, &facts.topology.online.to_string());

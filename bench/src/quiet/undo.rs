@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use changes::{JournalFolder, LiveKnobIo};
 use machine::Root;
-use quiet::{ENGINE, Facts, choose};
+use quiet::ENGINE;
 
+use super::place::Place;
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
@@ -23,8 +24,7 @@ const LOOK: Duration = Duration::from_micros(500);
 
 pub fn undo(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let mut found = Findings::default();
-    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-    let cpu = choose(&facts, 1)?.cpus.to_string();
+    let cpu = Place::chosen()?.cpu.to_string();
     let times = in_turns(2, runs.into(), |at| time(field, &cpu, at == 1))?;
     let [normal_ms, killed_ms] = [0, 1].map(|at: usize| 1e3 * median(&times[at]));
     found.line(format!(

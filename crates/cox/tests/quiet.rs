@@ -9,8 +9,11 @@ use std::time::Duration;
 use machine::{CpuSet, Root};
 use quiet::{Extent, Facts, Level, Task, TaskList, Tasks, choose};
 use report::quiet::QuietReport;
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use testkit::guardians;
 use testkit::machine_state::{MachineState, not_restored};
+use testkit::repeated;
 use testkit::skip::{Need, is_root, skip};
 
 fn plan(words: &[&str]) -> Output {
@@ -181,18 +184,32 @@ fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
     assert_eq!(cox(&["status"]), (Some(0), "No CPU is quiet.\n".to_owned()));
 }
 
-/// At several times after the start, also while everything is being changed.
+/// At several times after the start, also while everything is being changed: first cox alone, whose guardian restores
+/// everything, then cox and its guardian, after which `cox changes undo` does.
 #[test]
 fn killed_at_any_time_everything_comes_back() {
     let Some(cpu) = quiet_cpu("killed_at_any_time_everything_comes_back") else { return };
     let before = MachineState::read();
-    for ms in [5, 10, 15, 20, 30, 40, 60, 100, 300] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
-        let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "0.4"]).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(ms));
-        cox.kill().unwrap();
-        cox.wait().unwrap();
-        assert_eq!(not_restored(&before), [] as [String; 0], "{ms} ms");
+    for round in 0..repeated(1) {
+        for (ms, with_guardian) in
+            [5, 10, 15, 20, 30, 40, 60, 100, 300].into_iter().flat_map(|ms| [(ms, false), (ms, true)])
+        {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cox"));
+            let mut cox = command.args(["quiet", "-q", "--cpus", &cpu, "--", "sleep", "0.4"]).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(ms));
+            let guardians = guardians::of(cox.id());
+            if with_guardian {
+                // It may have ended.
+                guardians.iter().for_each(|pid| _ = kill_process(*pid, Signal::KILL));
+            }
+            cox.kill().unwrap();
+            cox.wait().unwrap();
+            if with_guardian {
+                let undone = Command::new(env!("CARGO_BIN_EXE_cox")).args(["changes", "undo"]).output().unwrap();
+                assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
+            }
+            assert_eq!(not_restored(&before), [] as [String; 0], "round {round}, {ms} ms, {guardians:?}");
+        }
     }
 }
 

@@ -8,12 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Files of settings. `*` stands for any name, `**` at the end for all files below that root may write.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 13] = [
     "/proc/irq/*/smp_affinity",
     "/proc/irq/default_smp_affinity",
-    "/proc/sys/kernel/**",
-    "/proc/sys/net/core/**",
-    "/proc/sys/vm/**",
+    "/proc/sys/**",
     "/sys/class/net/*/queues/**",
     "/sys/devices/system/cpu/*/cpufreq/scaling_governor",
     "/sys/devices/system/cpu/*/power/pm_qos_resume_latency_us",
@@ -96,6 +94,12 @@ impl MachineState {
             cgroup(&mount, &mut settings);
         }
         MachineState { settings, threads: threads() }
+    }
+
+    /// Leaves out the settings that differ between two other states: without cox, between those, they have changed by
+    /// themselves.
+    pub fn leave_out_changed(&mut self, before: &MachineState, after: &MachineState) {
+        self.settings.retain(|path, _| before.settings.get(path) == after.settings.get(path));
     }
 
     /// Returns what differs in a later state, one line each. A thread that has begun or ended meanwhile is no difference.

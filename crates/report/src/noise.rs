@@ -273,6 +273,31 @@ impl Check {
     }
 }
 
+impl NoiseReport {
+    /// Returns the mean over the measured CPUs of: the share of the time that was stolen; its parts, which are ticks, this kernel otherwise, and the rest;
+    /// and the share of the steal clock. Ticks and other causes have their net times: a detour that contains a tick may be long because the
+    /// hypervisor took the CPU meanwhile.
+    #[must_use]
+    pub fn shares(&self) -> [f64; 5] {
+        let mut sums = [0.0; 5];
+        for cpu in &self.cpus {
+            let of_class = |is_tick: bool| {
+                let is_in = |taken: &&Taken| {
+                    let class = self.causes.get(taken.cause as usize).map_or("", |cause| cause.class.as_str());
+                    !matches!(class, "outside" | "unknown") && (class == "tick") == is_tick
+                };
+                let net_ns: u64 = cpu.by_cause.iter().filter(is_in).map(|taken| taken.inside_ns).sum();
+                net_ns as f64 / cpu.listed_ns().max(1) as f64
+            };
+            let (stolen, ticks, kernel) = (cpu.stolen(), of_class(true), of_class(false));
+            let steal = cpu.steal_ns as f64 / cpu.length_ns.max(1) as f64;
+            let shares = [stolen, ticks, kernel, (stolen - ticks - kernel).max(0.0), steal];
+            sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+        }
+        sums.map(|sum| sum / self.cpus.len().max(1) as f64)
+    }
+}
+
 impl Cpu {
     /// Returns the share of the measurement that was stolen.
     #[must_use]

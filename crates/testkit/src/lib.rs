@@ -22,6 +22,7 @@
 pub mod audit;
 pub mod bytes;
 pub mod group;
+pub mod guardians;
 pub mod machine_state;
 pub mod memory;
 pub mod native;

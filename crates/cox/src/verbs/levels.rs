@@ -19,7 +19,7 @@ use machine::{CpuSet, Root};
 use outputs::Output;
 use quiet::{Chosen, Facts, Level};
 use random::Random;
-use report::noise::{NoiseReport, Taken};
+use report::noise::NoiseReport;
 use report::quiet::{AtLevel, LEVELS_SCHEMA_VERSION, LevelsReport};
 use session::provenance;
 use tempfile::TempDir;
@@ -164,9 +164,9 @@ impl<'o> Field<'o> {
         }
         let report = read(&quiet)?;
         let beside = self.beside().map(|_| read(&beside)).transpose()?;
-        let shares_of_quiet = shares(&report);
+        let shares = report.shares();
         let (slowdown, at_least) = self.slowdown(report)?;
-        Ok(Found { shares: shares_of_quiet, slowdown, at_least, housekeeping: beside.map(|report| shares(&report)[0]) })
+        Ok(Found { shares, slowdown, at_least, housekeeping: beside.map(|report| report.shares()[0]) })
     }
 
     /// Returns the estimate of the program's slowdown, if there is one, and the least that it is.
@@ -208,27 +208,6 @@ fn finish(child: Child, level: Level) -> Result<()> {
         bail!("level {level}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
-}
-
-/// Returns the share of the CPUs' time that was stolen, its parts, and the steal clock. Ticks and other causes have
-/// their net times: a detour that contains a tick may be long because the hypervisor took the CPU meanwhile.
-fn shares(report: &NoiseReport) -> [f64; 5] {
-    let mut sums = [0.0; 5];
-    for cpu in &report.cpus {
-        let of_class = |is_tick: bool| {
-            let is_in = |taken: &&Taken| {
-                let class = report.causes.get(taken.cause as usize).map_or("", |cause| cause.class.as_str());
-                !matches!(class, "outside" | "unknown") && (class == "tick") == is_tick
-            };
-            let net_ns: u64 = cpu.by_cause.iter().filter(is_in).map(|taken| taken.inside_ns).sum();
-            net_ns as f64 / cpu.listed_ns().max(1) as f64
-        };
-        let (stolen, ticks, kernel) = (cpu.stolen(), of_class(true), of_class(false));
-        let steal = cpu.steal_ns as f64 / cpu.length_ns.max(1) as f64;
-        let shares = [stolen, ticks, kernel, (stolen - ticks - kernel).max(0.0), steal];
-        sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
-    }
-    sums.map(|sum| sum / report.cpus.len().max(1) as f64)
 }
 
 #[cfg(test)]

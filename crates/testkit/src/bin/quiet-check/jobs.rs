@@ -7,11 +7,12 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::guardians;
 use testkit::machine_state::{MachineState, is_of_worker, not_restored};
 
 use crate::facts::{fact, is_fine};
 use crate::machine::{Machine, own};
-use crate::session::{Ended, Session, cox, guardians, kill, start, text};
+use crate::session::{Ended, Session, cox, kill, start, text};
 
 /// At most so many timer interrupts come to a CPU without a tick each second.
 const TICKLESS_PER_S: f64 = 2.0;
@@ -193,7 +194,7 @@ fn killed() {
         };
         let mut wrong = session.wrong("3", "isolated");
         if with_guardian {
-            guardians().into_iter().for_each(kill);
+            guardians::all().into_iter().for_each(kill);
         }
         kill(session.pid());
         if with_guardian {
@@ -229,14 +230,14 @@ fn kills() {
         thread::sleep(length * 5 / 4 * moment / MOMENTS);
         let with_guardian = moment % 2 == 1;
         if with_guardian {
-            guardians().into_iter().for_each(kill);
+            guardians::all().into_iter().for_each(kill);
         }
         child.kill().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
         if with_guardian {
             // One that was started meanwhile.
-            guardians().into_iter().for_each(kill);
+            guardians::all().into_iter().for_each(kill);
             let undone = cox(&["changes", "undo"]);
             if undone.status.code() != Some(0) {
                 wrong.push(text(&undone));

@@ -12,9 +12,6 @@ use testkit::machine_state::{movable_on, threads};
 
 use crate::machine::own;
 
-/// Words of a guardian's command line.
-const GUARD: &[u8] = b"\0changes\0guard\0";
-
 /// A session whose program runs.
 pub struct Session {
     cox: Child,
@@ -111,17 +108,6 @@ impl Session {
 pub fn kill(pid: Pid) {
     // It may have ended.
     let _ = kill_process(pid, Signal::KILL);
-}
-
-/// Returns the guardians that run.
-pub fn guardians() -> Vec<Pid> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let guardian = |entry: fs::DirEntry| {
-        let words = fs::read(entry.path().join("cmdline")).ok()?;
-        let is_it = words.windows(GUARD.len()).any(|part| part == GUARD);
-        is_it.then(|| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).flatten()
-    };
-    processes.filter_map(guardian).collect()
 }
 
 /// Runs `cox` with these words to its end.
