@@ -150,12 +150,16 @@ pub fn peers(field: &Field<'_>, runs: u16) -> Result<Findings> {
         let stolen = median_estimate(&of(|round| 100.0 * round.stolen));
         let ends = stolen.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
         found.line(format!(
-            "  {:10} {:.2}{ends} | {:.3} | {:.2} | {:.2} | {:.0}",
+            "  {:10} {:.2}{ends} | {:.3} | {} | {:.0}",
             peer.program(),
             stolen.median,
             median(&of(|round| 100.0 * round.kernel)),
-            median(&of(|round| round.begin_s)),
-            median(&of(|round| round.end_s)),
+            // These two begin and end with the program.
+            if matches!(peer, Peer::Taskset | Peer::Cox) {
+                "- | -".to_owned()
+            } else {
+                format!("{:.2} | {:.2}", median(&of(|round| round.begin_s)), median(&of(|round| round.end_s)))
+            },
             median(&of(|round| round.left.len() as f64))
         ));
         for line in rounds.last().iter().flat_map(|round| &round.left).take(3) {
@@ -174,17 +178,25 @@ fn measure(field: &Field<'_>, place: &Place, peer: Peer) -> Result<Measured> {
     let before = MachineState::read();
     let json = field.file("noise.json");
     let start = Instant::now();
-    let stays = peer.begin(field, &cpu)?;
+    let begun = peer.begin(field, &cpu);
     let begin_s = start.elapsed().as_secs_f64();
     let mut command = peer.command(field, place);
     command.arg(&field.cox).args(["noise", "--quiet", "--cpus", &cpu, "--for", LENGTH, "--json"]).arg(&json);
-    let measured = field.done(&mut command);
+    let measured = begun.and_then(|stays| Ok((stays, field.done(&mut command)?)));
     let start = Instant::now();
-    peer.end(field, &cpu, stays)?;
+    let (measured, ended) = match measured {
+        Ok((stays, _)) => (Ok(()), peer.end(field, &cpu, stays)),
+        Err(error) => (Err(error), peer.end(field, &cpu, None)),
+    };
     let end_s = start.elapsed().as_secs_f64();
     let mut left = before.differences(&MachineState::read());
     left.retain(|line| !is_of_worker(line));
     put_back(&before);
+    field.check()?;
+    if let Err(error) = ended {
+        let text = format!("{error:#}");
+        left.insert(0, format!("its end fails: {}", text.trim().lines().last().unwrap_or_default()));
+    }
     measured?;
     let report: NoiseReport = serde_json::from_slice(&fs::read(&json)?).context("cox noise wrote no JSON")?;
     let [stolen, _, kernel, ..] = report.shares();
