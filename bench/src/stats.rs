@@ -14,6 +14,12 @@ pub fn quartiles(values: &[f64]) -> (f64, f64) {
     (quantile(&sorted, 0.25), quantile(&sorted, 0.75))
 }
 
+/// Returns an estimate as text, with its interval: `1.23 (1.10 to 1.40)`.
+pub fn shown(estimate: &Estimate, digits: usize) -> String {
+    let ends = estimate.interval.map(|(low, high)| format!(" ({low:.digits$} to {high:.digits$})"));
+    format!("{:.digits$}{}", estimate.median, ends.unwrap_or_default())
+}
+
 /// A measurement of a treatment (a way to run the program) between two plain ones, which are without the treatment. A steady drift (clock frequency,
 /// temperature, other tenants) cancels in the comparison with the mean of the plain ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +83,13 @@ pub fn quotient_of_additions(ours: &[Bracket<f64>], theirs: &[Bracket<f64>]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_estimate_is_shown_with_its_interval_if_it_has_one() {
+        let estimate = |interval| Estimate { median: 1.234, interval };
+        assert_eq!(shown(&estimate(Some((1.0, 2.5))), 2), "1.23 (1.00 to 2.50)");
+        assert_eq!(shown(&estimate(None), 1), "1.2");
+    }
 
     fn added(amount: f64) -> Bracket<f64> {
         Bracket { before: 90.0, treated: 100.0 + amount, after: 110.0 }

@@ -29,29 +29,37 @@ pub struct Field<'i> {
     interrupt: &'i Interrupt,
 }
 
-/// A program that runs beside a measurement. Dropping it ends it.
-pub struct Beside(Child);
+/// A program that runs during a measurement. Dropping it kills it.
+pub struct CoRunner {
+    name: String,
+    process: Child,
+}
 
-impl Drop for Beside {
+impl Drop for CoRunner {
     fn drop(&mut self) {
         // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
-impl Beside {
+impl CoRunner {
+    /// Returns whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
     /// Waits for its end.
     pub fn finish(mut self) -> Result<()> {
-        let status = self.0.wait().context("cannot wait for a program that runs beside")?;
-        if status.success() { Ok(()) } else { bail!("a program that runs beside: {}", ending(status)) }
+        let status = self.process.wait().with_context(|| format!("cannot wait for {}", self.name))?;
+        if status.success() { Ok(()) } else { bail!("{}: {}", self.name, ending(status)) }
     }
 
     /// Ends it by SIGTERM, so that it can restore what it has changed, and waits for its end.
     pub fn end(mut self) -> Result<()> {
         // It may have ended.
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        self.0.wait().context("cannot wait for a program that runs beside")?;
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        self.process.wait().with_context(|| format!("cannot wait for {}", self.name))?;
         Ok(())
     }
 }
@@ -111,22 +119,23 @@ impl<'i> Field<'i> {
     }
 
     /// Starts the injector, which writes its truth and its log.
-    pub fn start(&self, options: &[&str]) -> Result<Beside> {
+    pub fn start(&self, options: &[&str]) -> Result<CoRunner> {
         let mut command = Command::new(&self.inject);
         command.args(options).arg("--truth").arg(self.file("truth")).arg("--log").arg(self.file("log"));
         self.spawn(&mut command)
     }
 
-    /// Starts any other program beside the measurement, in the temporary folder.
-    pub fn beside(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<Beside> {
+    /// Starts any other program that runs during the measurement, in the temporary folder.
+    pub fn beside(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<CoRunner> {
         let mut command = Command::new(&program);
         self.spawn(command.args(arguments).stderr(Stdio::null()).current_dir(self.scratch.path()))
     }
 
-    /// Starts a command beside the measurement. Its output is not shown, its errors are.
-    pub fn spawn(&self, command: &mut Command) -> Result<Beside> {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        Ok(Beside(child.with_context(|| format!("cannot start {}", command.get_program().display()))?))
+    /// Starts a command that runs during the measurement. Its output is not shown, its errors are.
+    pub fn spawn(&self, command: &mut Command) -> Result<CoRunner> {
+        let name = command.get_program().display().to_string();
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        Ok(CoRunner { process: process.with_context(|| format!("cannot start {name}"))?, name })
     }
 
     /// Returns what the injector has said about itself.
@@ -144,11 +153,17 @@ impl<'i> Field<'i> {
         Ok(text.lines().filter_map(pair).collect())
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end. Fails once the user has ended the measurement.
     pub fn done(&self, command: &mut Command) -> Result<String> {
         self.interrupt.check()?;
-        let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+        let printed = Field::undone(command);
         self.interrupt.check()?;
+        printed
+    }
+
+    /// Runs a program that undoes a change to its end, also when the user has ended the measurement.
+    pub fn undone(command: &mut Command) -> Result<String> {
+        let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
         if !output.status.success() {
             bail!("{command:?}: {} {}", ending(output.status), String::from_utf8_lossy(&output.stderr));
         }

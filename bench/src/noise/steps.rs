@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use report::noise::NoiseReport;
 
-use super::field::{Beside, Field};
+use super::field::{CoRunner, Field};
 use super::findings::Findings;
 use crate::rounds::in_turns;
 use crate::stats::{median, median_estimate};
@@ -38,7 +38,7 @@ impl Injected {
         }
     }
 
-    fn start(self, field: &Field<'_>) -> Result<Option<Beside>> {
+    fn start(self, field: &Field<'_>) -> Result<Option<CoRunner>> {
         let cpus = format!("0,{}", field.cpu);
         let mut options = vec!["rt", "--cpu", &cpus, "--length-us", "500", "--period-us", "10000", "--seconds", "30"];
         match self {

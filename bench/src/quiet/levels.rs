@@ -10,7 +10,7 @@ use report::quiet::{AtLevel, LevelsReport};
 use super::place::load;
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
-use crate::stats::{Estimate, median, median_estimate};
+use crate::stats::{Estimate, median, median_estimate, shown};
 use crate::tools::in_path;
 use crate::verdict::{Outcome, at_most};
 
@@ -77,9 +77,8 @@ fn table(found: &mut Findings, cpu: u32, report: &LevelsReport) {
 }
 
 fn percent(share: &Estimate) -> String {
-    let ends =
-        share.interval.map_or_else(String::new, |(low, high)| format!(" ({:.3} to {:.3})", 100.0 * low, 100.0 * high));
-    format!("{:.3}{ends}", 100.0 * share.median)
+    let hundred = |(low, high)| (100.0 * low, 100.0 * high);
+    shown(&Estimate { median: 100.0 * share.median, interval: share.interval.map(hundred) }, 3)
 }
 
 /// Returns what a thread loses that is not pinned, as a share of its time: no attempt to make a CPU quiet.
@@ -108,12 +107,12 @@ pub fn under_load(field: &Field<'_>, runs: u16) -> Result<Findings> {
         let (pin, full) = (of(&report, Level::Pin)?, of(&report, Level::Full)?);
         let (limits, kind) = if is_bound { (BOUND, "with") } else { (FREE, "without") };
         let (outcome, ratio) = times_less(pin, full, limits.times);
-        let ends = ratio.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.1} to {high:.1})"));
         found.judge(
             outcome,
             format!(
-                "CPU {cpu}, {kind} an interrupt that cannot be moved: at full {:.1} times less{ends} than pinned (limit {})",
-                ratio.median, limits.times
+                "CPU {cpu}, {kind} an interrupt that cannot be moved: stolen when pinned / at full: {} (limit {})",
+                shown(&ratio, 1),
+                limits.times
             ),
         );
         // This is what the levels can change.

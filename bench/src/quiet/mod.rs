@@ -31,7 +31,7 @@ use crate::noise::findings::measure;
 /// Options of `cox-bench quiet`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// What to measure (default: everything)
+    /// What to measure (default: everything but peers)
     #[arg(value_enum, value_name = "PART")]
     parts: Vec<Part>,
     /// Rounds of the parts that compare in turns
@@ -73,7 +73,10 @@ enum Part {
 /// When a program is missing or fails, or the results cannot be written.
 pub fn quiet(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, interrupt)?;
-    measure("quiet", &options.parts, &options.common, |part| match part {
+    // The other tools keep no journal: only who asks for them gets them.
+    let all: Vec<Part> = Part::value_variants().iter().copied().filter(|part| *part != Part::Peers).collect();
+    let parts = if options.parts.is_empty() { &all } else { &options.parts };
+    measure("quiet", parts, &options.common, |part| match part {
         Part::Load => levels::under_load(&field, options.runs),
         Part::Idle => levels::idle(&field, options.runs),
         Part::Interrupts => interrupts::interrupts(&field, options.runs),

@@ -1,6 +1,7 @@
 //! Other tools that keep a CPU free: how much is stolen there, beside a load on all CPUs, how long they take, and what
 //! they leave changed when they have undone their changes.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -15,10 +16,10 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::place::{Place, Under, load};
-use crate::noise::field::{Beside, Field};
+use crate::noise::field::{CoRunner, Field};
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
-use crate::stats::{median, median_estimate};
+use crate::stats::{median, median_estimate, shown};
 use crate::tools::in_path;
 use crate::verdict::Outcome;
 
@@ -27,10 +28,11 @@ const LENGTH: &str = "3s";
 const LONGEST: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// tuned logs this when its profile is applied.
-const APPLIED: &str = "applied";
-/// tuned has its settings in /etc, and writes there and to /boot. It gets copies.
-const TUNED: &str = "cp -a /etc/. \"$1/etc\" && mount --bind \"$1/etc\" /etc && mount -t tmpfs none /boot && \
-                     echo \"isolated_cores=$2\" >/etc/tuned/cpu-partitioning-variables.conf && \
+const APPLIED: &str = "profile 'cpu-partitioning' applied";
+/// tuned has its settings in /etc, and writes there and to /boot. It gets a copy of /etc, and an empty /boot.
+const COPY: &str =
+    "cp -a /etc/. \"$1/etc\" && echo \"isolated_cores=$2\" >\"$1/etc/tuned/cpu-partitioning-variables.conf\"";
+const TUNED: &str = "mount --bind \"$1/etc\" /etc && mount -t tmpfs none /boot && \
                      exec tuned --no-dbus --no-socket --profile cpu-partitioning --log \"$1/log\" --pid \"$1/pid\"";
 
 /// A tool.
@@ -53,6 +55,8 @@ struct Measured {
     end_s: f64,
     /// What differed afterwards, one line each.
     left: Vec<String>,
+    /// Why it could not undo its changes.
+    end_error: Option<String>,
 }
 
 impl Peer {
@@ -70,23 +74,36 @@ impl Peer {
         self == Peer::Cox || in_path(self.program()).is_some()
     }
 
+    /// Does what is not part of the tool's own time.
+    fn prepare(self, field: &Field<'_>, cpu: &str) -> Result<()> {
+        let folder = tuned_folder(field);
+        if self == Peer::Tuned {
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?;
+            }
+            fs::create_dir_all(folder.join("etc"))?;
+            field.done(Command::new("sh").args(["-c", COPY, "sh"]).arg(&folder).arg(cpu))?;
+        }
+        Ok(())
+    }
+
     /// Keeps the CPU free. Returns the process that does so, if one stays.
-    fn begin(self, field: &Field<'_>, cpu: &str) -> Result<Option<Beside>> {
+    fn begin(self, field: &Field<'_>, cpu: &str) -> Result<Option<CoRunner>> {
         match self {
             Peer::Taskset | Peer::Cox => {}
             Peer::Tuna => drop(field.done(Command::new("tuna").args(["--cpus", cpu, "--isolate"]))?),
             Peer::Cset => drop(field.done(Command::new("cset").args(["shield", "--cpu", cpu, "--kthread=on"]))?),
-            Peer::Tuned => return tuned(field, cpu).map(Some),
+            Peer::Tuned => return tuned(field).map(Some),
         }
         Ok(None)
     }
 
-    /// Undoes what `begin` has done.
-    fn end(self, field: &Field<'_>, cpu: &str, stays: Option<Beside>) -> Result<()> {
+    /// Undoes what `begin` has done, also if it has failed.
+    fn end(self, cpu: &str, stays: Option<CoRunner>) -> Result<()> {
         match self {
-            Peer::Tuna => drop(field.done(Command::new("tuna").args(["--cpus", cpu, "--include"]))?),
-            Peer::Cset => drop(field.done(Command::new("cset").args(["shield", "--reset"]))?),
-            _ => stays.map_or(Ok(()), Beside::end)?,
+            Peer::Tuna => drop(Field::undone(Command::new("tuna").args(["--cpus", cpu, "--include"]))?),
+            Peer::Cset => drop(Field::undone(Command::new("cset").args(["shield", "--reset"]))?),
+            _ => stays.map_or(Ok(()), CoRunner::end)?,
         }
         Ok(())
     }
@@ -105,23 +122,26 @@ impl Peer {
     }
 }
 
+fn tuned_folder(field: &Field<'_>) -> PathBuf {
+    field.file("tuned")
+}
+
 /// Starts tuned with the profile cpu-partitioning, and waits until it has applied it.
-fn tuned(field: &Field<'_>, cpu: &str) -> Result<Beside> {
-    let folder = field.file("tuned");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(folder.join("etc"))?;
+fn tuned(field: &Field<'_>) -> Result<CoRunner> {
+    let folder = tuned_folder(field);
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", TUNED, "sh"]).arg(&folder).arg(cpu);
-    let tuned = field.spawn(command.stderr(Stdio::from(File::create(folder.join("errors"))?)))?;
+    command.args(["--mount", "sh", "-c", TUNED, "sh"]).arg(&folder);
+    let mut tuned = field.spawn(command.stderr(Stdio::from(File::create(folder.join("errors"))?)))?;
     let start = Instant::now();
-    let said = || fs::read_to_string(folder.join("log")).unwrap_or_default();
-    while !said().contains(APPLIED) {
-        if start.elapsed() > LONGEST {
-            bail!("tuned has not applied its profile after {LONGEST:?}: {}", said());
+    while !read("log").contains(APPLIED) {
+        let is_late = start.elapsed() > LONGEST;
+        let interrupted = field.check();
+        if tuned.has_ended() || is_late || interrupted.is_err() {
+            tuned.end()?;
+            interrupted?;
+            bail!("tuned has not applied its profile: {}{}", read("errors"), read("log"));
         }
-        field.check()?;
         thread::sleep(LOOK);
     }
     Ok(tuned)
@@ -139,90 +159,119 @@ pub fn peers(field: &Field<'_>, runs: u16) -> Result<Findings> {
         found.judge(Outcome::NotMeasured, format!("{} is not installed", peer.program()));
     }
     let load = load(field)?;
-    let all = in_turns(peers.len(), runs.into(), |at| measure(field, &place, peers[at]))?;
+    let before = MachineState::read();
+    let all = in_turns(peers.len(), runs.into(), |at| measure(field, &place, &before, peers[at]))?;
     drop(load);
     found.line(format!(
-        "CPU {}: stolen %, medians of {runs} rounds (95 %) | this kernel besides ticks, % | s to begin | s to end | settings and threads that it leaves changed",
+        "CPU {}: stolen %, medians of {runs} rounds (95 %) | of that, by causes in this kernel besides ticks | s to begin | s to end | settings and threads that differ afterwards",
         place.cpu
     ));
     for (peer, rounds) in peers.iter().zip(&all) {
-        let of = |figure: fn(&Measured) -> f64| rounds.iter().map(figure).collect::<Vec<f64>>();
-        let stolen = median_estimate(&of(|round| 100.0 * round.stolen));
-        let ends = stolen.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
-        found.line(format!(
-            "  {:10} {:.2}{ends} | {:.3} | {} | {:.0}",
-            peer.program(),
-            stolen.median,
-            median(&of(|round| 100.0 * round.kernel)),
-            // These two begin and end with the program.
-            if matches!(peer, Peer::Taskset | Peer::Cox) {
-                "- | -".to_owned()
-            } else {
-                format!("{:.2} | {:.2}", median(&of(|round| round.begin_s)), median(&of(|round| round.end_s)))
-            },
-            median(&of(|round| round.left.len() as f64))
-        ));
-        for line in rounds.last().iter().flat_map(|round| &round.left).take(3) {
+        found.line(row(*peer, rounds));
+        let last = rounds.last().into_iter();
+        let failed =
+            last.clone().filter_map(|round| round.end_error.as_ref()).map(|why| format!("its end fails: {why}"));
+        failed.chain(last.flat_map(|round| &round.left).take(2).cloned()).for_each(|line| {
             found.line(format!("      {line}"));
-        }
+        });
         if *peer == Peer::Cox {
             let left: usize = rounds.iter().map(|round| round.left.len()).sum();
-            found.require(left == 0, format!("cox quiet leaves {left} settings and threads changed"));
+            found.require(left == 0, format!("after cox quiet, {left} settings and threads differ"));
         }
     }
     Ok(found)
 }
 
-fn measure(field: &Field<'_>, place: &Place, peer: Peer) -> Result<Measured> {
+fn row(peer: Peer, rounds: &[Measured]) -> String {
+    let of = |figure: fn(&Measured) -> f64| rounds.iter().map(figure).collect::<Vec<f64>>();
+    // taskset and cox begin and end with the program.
+    let seconds = if matches!(peer, Peer::Taskset | Peer::Cox) {
+        "- | -".to_owned()
+    } else {
+        format!("{:.2} | {:.2}", median(&of(|round| round.begin_s)), median(&of(|round| round.end_s)))
+    };
+    format!(
+        "  {:10} {} | {} | {seconds} | {:.0}",
+        peer.program(),
+        shown(&median_estimate(&of(|round| 100.0 * round.stolen)), 2),
+        shown(&median_estimate(&of(|round| 100.0 * round.kernel)), 3),
+        median(&of(|round| round.left.len() as f64))
+    )
+}
+
+/// Measures once with a tool, and restores what it has left changed.
+fn measure(field: &Field<'_>, place: &Place, before: &MachineState, peer: Peer) -> Result<Measured> {
     let cpu = place.cpu.to_string();
-    let before = MachineState::read();
     let json = field.file("noise.json");
+    peer.prepare(field, &cpu)?;
     let start = Instant::now();
     let begun = peer.begin(field, &cpu);
     let begin_s = start.elapsed().as_secs_f64();
+    let (stays, begun) = match begun {
+        Ok(stays) => (stays, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
     let mut command = peer.command(field, place);
     command.arg(&field.cox).args(["noise", "--quiet", "--cpus", &cpu, "--for", LENGTH, "--json"]).arg(&json);
-    let measured = begun.and_then(|stays| Ok((stays, field.done(&mut command)?)));
+    let measured = begun.and_then(|()| field.done(&mut command));
     let start = Instant::now();
-    let (measured, ended) = match measured {
-        Ok((stays, _)) => (Ok(()), peer.end(field, &cpu, stays)),
-        Err(error) => (Err(error), peer.end(field, &cpu, None)),
-    };
+    let ended = peer.end(&cpu, stays);
     let end_s = start.elapsed().as_secs_f64();
-    let mut left = before.differences(&MachineState::read());
-    left.retain(|line| !is_of_worker(line));
-    put_back(&before);
-    field.check()?;
-    if let Err(error) = ended {
-        let text = format!("{error:#}");
-        left.insert(0, format!("its end fails: {}", text.trim().lines().last().unwrap_or_default()));
+    let left = differences(before);
+    put_back(before, place);
+    let not_restored = differences(before);
+    if let Some(first) = not_restored.first() {
+        bail!(
+            "after {}, this machine is not as it was: {} differences, the first: {first}",
+            peer.program(),
+            not_restored.len()
+        );
     }
     measured?;
+    let end_error = ended.err().map(|error| {
+        let text = format!("{error:#}");
+        text.trim().lines().last().unwrap_or_default().to_owned()
+    });
     let report: NoiseReport = serde_json::from_slice(&fs::read(&json)?).context("cox noise wrote no JSON")?;
     let [stolen, _, kernel, ..] = report.shares();
-    Ok(Measured { stolen, kernel, begin_s, end_s, left })
+    Ok(Measured { stolen, kernel, begin_s, end_s, left, end_error })
 }
 
-/// Restores what a tool has left changed: settings, cgroups and the CPUs of threads.
-fn put_back(before: &MachineState) {
+/// Unbound workers are left out: only the kernel can restore them.
+fn differences(before: &MachineState) -> Vec<String> {
+    let mut differences = before.differences(&MachineState::read());
+    differences.retain(|line| !is_of_worker(line));
+    differences
+}
+
+/// Restores settings and the CPUs of threads, and removes new cgroups. A thread that was created meanwhile and may use
+/// the housekeeping CPUs only has inherited that, unless there were such threads before.
+fn put_back(before: &MachineState, place: &Place) {
     let now = MachineState::read();
     let new = now.settings.iter().filter(|(path, value)| value.is_empty() && !before.settings.contains_key(*path));
     let mut folders: Vec<&PathBuf> = new.map(|(path, _)| path).filter(|path| path.is_dir()).collect();
     folders.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
     for (path, value) in &before.settings {
         if !value.is_empty() && now.settings.get(path) != Some(value) {
-            // The kernel may refuse it; the next round says what differs.
+            // The kernel may refuse it; the caller compares.
             let _ = fs::write(path, value);
         }
     }
     for folder in folders {
         let _ = fs::remove_dir(folder);
     }
-    for (id, thread) in &before.threads {
-        let has_changed = now.threads.get(id).is_some_and(|then| then.cpus != thread.cpus);
-        let Some(pid) = Pid::from_raw(id.0.cast_signed()).filter(|_| has_changed && !thread.is_bound) else { continue };
+    let housekeeping = place.housekeeping.to_string();
+    let was_usual = before.threads.values().any(|thread| !thread.is_bound && thread.cpus == housekeeping);
+    for (id, thread) in now.threads.iter().filter(|(_, thread)| !thread.is_bound) {
+        let cpus: BTreeSet<u32> = match before.threads.get(id) {
+            Some(then) if then.cpus != thread.cpus => numbers_of(&then.cpus),
+            None if thread.cpus == housekeeping && !was_usual => place.online().iter().collect(),
+            _ => continue,
+        };
+        let Some(pid) = Pid::from_raw(id.0.cast_signed()) else { continue };
         let mut mask = CpuSet::new();
-        numbers_of(&thread.cpus).into_iter().for_each(|cpu| mask.set(cpu as usize));
+        cpus.into_iter().for_each(|cpu| mask.set(cpu as usize));
+        // It may have ended.
         let _ = sched_setaffinity(Some(pid), &mask);
     }
 }

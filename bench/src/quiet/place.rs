@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use machine::{CpuSet, Root};
 use quiet::{Facts, Level, choose};
 
-use crate::noise::field::{Beside, Field};
+use crate::noise::field::{CoRunner, Field};
 
 /// A load on all CPUs: a computing thread on each of two, one that maps memory, one that writes to the disk.
 const LOAD: [&str; 9] = ["--cpu", "2", "--vm", "1", "--hdd", "1", "--quiet", "--timeout", "3600"];
 
 /// Starts the load. Dropping the value ends it.
-pub fn load(field: &Field<'_>) -> Result<Beside> {
+pub fn load(field: &Field<'_>) -> Result<CoRunner> {
     field.beside("stress-ng", &LOAD)
 }
 
@@ -28,6 +28,11 @@ impl Place {
         let cpu = choose(&facts, 1)?.cpus.iter().next().context("cox has chosen no CPU")?;
         let housekeeping = facts.topology.online.iter().filter(|other| *other != cpu).collect();
         Ok(Place { cpu, housekeeping })
+    }
+
+    /// Returns the CPU and the others.
+    pub fn online(&self) -> CpuSet {
+        self.housekeeping.iter().chain([self.cpu]).collect()
     }
 }
 

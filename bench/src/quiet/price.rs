@@ -2,6 +2,8 @@
 //! the housekeeping CPUs (the source's slide 27).
 
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use machine::{CpuSet, Root};
@@ -12,7 +14,7 @@ use super::place::{Place, Under};
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
-use crate::stats::{median, median_estimate};
+use crate::stats::{median, median_estimate, shown};
 use crate::tools::in_path;
 use crate::verdict::Outcome;
 
@@ -39,10 +41,10 @@ pub fn price(field: &Field<'_>, runs: u16) -> Result<Findings> {
         let times = in_turns(UNDER.len(), runs.into(), |at| job(field, &place, UNDER[at], threads))?;
         let ratios: Vec<f64> = times[1].iter().zip(&times[0]).map(|(quiet, pinned)| quiet / pinned).collect();
         let ratio = median_estimate(&ratios);
-        let ends = ratio.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
         found.line(format!(
-            "a job of {threads} thread(s) beside a thread that computes on CPU {}: under cox quiet {:.2} times as long{ends} as with taskset",
-            place.cpu, ratio.median
+            "time of a job of {threads} thread(s), while a thread computes on CPU {}, under cox quiet / with taskset: {}",
+            place.cpu,
+            shown(&ratio, 2)
         ));
     }
     Ok(found)
@@ -53,10 +55,10 @@ fn network(found: &mut Findings, field: &Field<'_>, place: &Place, runs: u16) ->
     let all = in_turns(UNDER.len(), runs.into(), |at| sent(field, place, UNDER[at]))?;
     let ratios: Vec<f64> = all[1].iter().zip(&all[0]).map(|(quiet, pinned)| quiet.0 / pinned.0).collect();
     let ratio = median_estimate(&ratios);
-    let ends = ratio.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
     found.line(format!(
-        "a program on CPU {} that sends to one on the others, by loopback: under cox quiet {:.2} times the rate{ends} with taskset",
-        place.cpu, ratio.median
+        "rate at which a program on CPU {} sends to one on the others, by loopback, under cox quiet / with taskset: {}",
+        place.cpu,
+        shown(&ratio, 2)
     ));
     for (under, rounds) in UNDER.iter().zip(&all) {
         let of = |figure: fn(&(f64, f64, f64)) -> f64| median(&rounds.iter().map(figure).collect::<Vec<f64>>());
@@ -78,17 +80,16 @@ fn sent(field: &Field<'_>, place: &Place, under: Under) -> Result<(f64, f64, f64
     server.args(["-c", &place.housekeeping.to_string(), "iperf3", "--server", "--one-off", "--port", PORT]);
     let server = field.spawn(&mut server)?;
     let quiet: CpuSet = [place.cpu].into_iter().collect();
-    let before = [softirq_ms(&place.housekeeping)?, softirq_ms(&quiet)?];
     let mut client = under.command(field, place);
     client.args(["iperf3", "--client", "127.0.0.1", "--port", PORT, "--time", NETWORK_S, "--json"]);
     // The server needs a moment until it listens; the client does not wait for it.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
+    let (before, start) = ([softirq_ms(&place.housekeeping)?, softirq_ms(&quiet)?], Instant::now());
     let said: Value = serde_json::from_str(&field.done(&mut client)?).context("iperf3 wrote no JSON")?;
     let after = [softirq_ms(&place.housekeeping)?, softirq_ms(&quiet)?];
+    let length_ms = 1e3 * start.elapsed().as_secs_f64();
     server.finish()?;
-    let received = &said["end"]["sum_received"];
-    let rate = received["bits_per_second"].as_f64().context("iperf3 has measured no rate")?;
-    let length_ms = 1e3 * received["seconds"].as_f64().context("iperf3 has measured no time")?;
+    let rate = said["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3 has measured no rate")?;
     let share = |at: usize, cpus: &CpuSet| (after[at] - before[at]) as f64 / length_ms / cpus.iter().count() as f64;
     Ok((rate, share(0, &place.housekeeping), share(1, &quiet)))
 }
@@ -113,7 +114,7 @@ fn softirq_ticks(text: &str, cpus: &CpuSet) -> u64 {
 fn job(field: &Field<'_>, place: &Place, under: Under, threads: usize) -> Result<f64> {
     let mut computing = under.command(field, place);
     let computing = field.spawn(computing.arg(field.workload("hog")).args(["--seconds", BESIDE_S]))?;
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    thread::sleep(Duration::from_millis(500));
     let mut job = Command::new(field.workload("barriers"));
     job.args(JOB).args(["--threads", &threads.to_string(), "--truth"]).arg(field.file("truth"));
     let done = field.done(&mut job);

@@ -1,15 +1,16 @@
 //! Many sessions, one after another, beside forks, I/O and work items. Afterwards each thread that was there before has
 //! the CPUs and the cpuset that it had, all settings have their values, and the kernel has warned of nothing.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use machine::Root;
+use anyhow::Result;
+use machine::CpuSet;
 use machine::state::{MachineState, is_of_worker, numbers_of};
-use quiet::{Facts, choose};
 
+use super::place::Place;
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::tools::in_path;
@@ -27,17 +28,23 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
         found.judge(Outcome::NotMeasured, "stress-ng is not installed");
         return Ok(found);
     }
-    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
-    let cpu = choose(&facts, 1)?.cpus.to_string();
+    let place = Place::chosen()?;
     let load = field.beside("stress-ng", &LOAD)?;
     let warnings = || field.done(Command::new("dmesg").args(["--level", "emerg,alert,crit,err,warn"]));
-    let alone = MachineState::read();
+    let alone = MachineState::read_all();
     thread::sleep(CONTROL);
-    let (mut before, said) = (MachineState::read(), warnings()?);
+    let (mut before, said) = (MachineState::read_all(), warnings()?);
     for _ in 0..sessions {
-        field.done(Command::new(&field.cox).args(["quiet", "--quiet", "--cpus", &cpu, "--", "true"]))?;
+        field.done(Command::new(&field.cox).args([
+            "quiet",
+            "--quiet",
+            "--cpus",
+            &place.cpu.to_string(),
+            "--",
+            "true",
+        ]))?;
     }
-    let mut after = MachineState::read();
+    let mut after = MachineState::read_all();
     let (all, then) = (before.settings.len(), before.clone());
     [&mut before, &mut after].into_iter().for_each(|state| state.leave_out_changed(&alone, &then));
     found.line(format!(
@@ -47,7 +54,7 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
     ));
     let mut wrong = before.differences(&after);
     wrong.retain(|line| !is_of_worker(line));
-    let new = narrowed(&before, &after, &facts.topology.online.to_string());
+    let new = narrowed(&before, &after, &place.online());
     drop(load);
     let new_warnings: Vec<String> = warnings()?.lines().skip(said.lines().count()).map(str::to_owned).collect();
     wrong.iter().chain(&new).chain(&new_warnings).take(20).for_each(|line| found.line(line.clone()));
@@ -59,8 +66,8 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
 
 /// Returns the threads that began after `before`, can be moved, and have not all of the `online` CPUs, one line each: what they inherited was not
 /// restored, or their creator had it already.
-fn narrowed(before: &MachineState, after: &MachineState, online: &str) -> Vec<String> {
-    let online = numbers_of(online);
+fn narrowed(before: &MachineState, after: &MachineState, online: &CpuSet) -> Vec<String> {
+    let online: BTreeSet<u32> = online.iter().collect();
     let new = after.threads.iter().filter(|(id, thread)| !before.threads.contains_key(id) && !thread.is_bound);
     let narrow = new.filter(|(_, thread)| !online.is_subset(&numbers_of(&thread.cpus)));
     narrow.map(|((tid, _), thread)| format!("new thread {tid} ({}): CPUs {}", thread.name, thread.cpus)).collect()

@@ -14,7 +14,7 @@ use super::place::Place;
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
-use crate::stats::{median, median_estimate};
+use crate::stats::{median, median_estimate, shown};
 use crate::verdict::at_most;
 
 /// The guardian may take this many times as long.
@@ -32,10 +32,9 @@ pub fn undo(field: &Field<'_>, runs: u16) -> Result<Findings> {
     ));
     let ratios: Vec<f64> = times[1].iter().zip(&times[0]).map(|(killed, normal)| killed / normal).collect();
     let ratio = median_estimate(&ratios);
-    let ends = ratio.interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2} to {high:.2})"));
     found.judge(
         at_most(&ratio, LIMIT),
-        format!("the guardian takes {:.2} times as long{ends} (limit {LIMIT})", ratio.median),
+        format!("time of the guardian / time of cox: {} (limit {LIMIT})", shown(&ratio, 2)),
     );
     Ok(found)
 }

@@ -190,6 +190,7 @@ fn what_is_applied_lasts_until_it_is_undone_and_drift_is_named() {
 fn killed_at_any_time_everything_comes_back() {
     let Some(cpu) = quiet_cpu("killed_at_any_time_everything_comes_back") else { return };
     let before = MachineState::read();
+    let mut killed = 0;
     for round in 0..repeated(1) {
         for (ms, with_guardian) in
             [5, 10, 15, 20, 30, 40, 60, 100, 300].into_iter().flat_map(|ms| [(ms, false), (ms, true)])
@@ -199,6 +200,7 @@ fn killed_at_any_time_everything_comes_back() {
             std::thread::sleep(Duration::from_millis(ms));
             let guardians = guardians::of(cox.id());
             if with_guardian {
+                killed += guardians.len();
                 // It may have ended.
                 guardians.iter().for_each(|pid| _ = kill_process(*pid, Signal::KILL));
             }
@@ -211,6 +213,7 @@ fn killed_at_any_time_everything_comes_back() {
             assert_eq!(not_restored(&before), [] as [String; 0], "round {round}, {ms} ms, {guardians:?}");
         }
     }
+    assert!(killed > 0, "no guardian was killed");
 }
 
 /// The program leaves a cgroup below that of its session, which the kernel does not remove then.

@@ -8,10 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Files of settings. `*` stands for any name, `**` at the end for all files below that root may write.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 15] = [
     "/proc/irq/*/smp_affinity",
     "/proc/irq/default_smp_affinity",
-    "/proc/sys/**",
+    "/proc/sys/kernel/**",
+    "/proc/sys/net/core/**",
+    "/proc/sys/vm/**",
     "/sys/class/net/*/queues/**",
     "/sys/devices/system/cpu/*/cpufreq/scaling_governor",
     "/sys/devices/system/cpu/*/power/pm_qos_resume_latency_us",
@@ -94,6 +96,14 @@ impl MachineState {
             cgroup(&mount, &mut settings);
         }
         MachineState { settings, threads: threads() }
+    }
+
+    /// Reads the state, and all of /proc/sys. In an emulated guest that takes many times as long as the rest.
+    #[must_use]
+    pub fn read_all() -> MachineState {
+        let mut state = MachineState::read();
+        below(Path::new("/proc/sys"), &mut state.settings);
+        state
     }
 
     /// Leaves out the settings that differ between two other states: without cox, between those, they have changed by
@@ -288,6 +298,19 @@ mod tests {
         assert!(differences.contains(&"/cgroup/new: absent before, '' now".to_owned()));
         let on = |cpus, own| movable_on(&later.threads, cpus, own);
         assert!(on("8-9", "")[0].contains("on CPUs 9") && on("9", &own.cgroups).is_empty() && on("10", "").is_empty());
+    }
+
+    #[test]
+    fn what_changes_without_cox_is_left_out_and_what_does_not_stays() {
+        let state = |settings: &[(&str, &str)]| MachineState {
+            settings: settings.iter().map(|(path, value)| (PathBuf::from(path), (*value).to_owned())).collect(),
+            threads: Threads::new(),
+        };
+        let (before, after) = (state(&[("/a", "1"), ("/b", "1"), ("/c", "1")]), state(&[("/a", "1"), ("/b", "2")]));
+        let mut later = state(&[("/a", "3"), ("/b", "3"), ("/c", "3"), ("/d", "3")]);
+        later.leave_out_changed(&before, &after);
+        // In neither of the two, /d has not changed between them.
+        assert_eq!(later, state(&[("/a", "3"), ("/d", "3")]));
     }
 
     #[test]

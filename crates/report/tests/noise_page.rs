@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use markup::{Element, text, tree};
 use noise_sample::{CLASSES, HOSTILE, detours, measured, of_ftq, ticks};
 use report::html;
-use report::noise::NoiseReport;
+use report::noise::{NoiseReport, Taken};
 use report::style::Style;
 
 fn page(report: &NoiseReport) -> (String, Element) {
@@ -282,4 +282,24 @@ fn every_class_has_a_colour_and_words_of_its_own() {
     // All classes, and entering and leaving the kernel.
     assert_eq!((words.len(), colours.len()), (12, 12), "{words:?} {colours:?}");
     assert_eq!(words.iter().map(|(words, _)| words).collect::<BTreeSet<_>>().len(), 12);
+}
+
+/// `inside_ns` is what a cause took itself, `stolen_ns` the detours it was in. Of two CPUs, one loses nothing.
+#[test]
+fn shares_are_means_of_the_cpus_and_their_parts_add_up() {
+    let mut report = measured("detour");
+    let taken = |cause: u32, inside_ns| Taken { cause, count: 1, inside_ns, stolen_ns: 9, median_ns: 9, longest_ns: 9 };
+    let (ms, quiet) = (1_000_000, report.cpus[0].clone());
+    let busy = &mut report.cpus[0];
+    busy.fine.stolen_ns = 190 * ms;
+    busy.steal_ns = 40 * ms;
+    // A tick, a thread, a work item; outside this kernel and unknown are in the rest.
+    busy.by_cause = vec![taken(0, 20 * ms), taken(6, 70 * ms), taken(7, 30 * ms), taken(9, 60 * ms), taken(10, 5 * ms)];
+    report.cpus.push(quiet);
+    report.cpus[1].fine.stolen_ns = 0;
+    report.cpus[1].by_cause.clear();
+    // Halves of shares of 2 s.
+    for (share, expected) in report.shares().into_iter().zip([0.0475, 0.005, 0.025, 0.0175, 0.01]) {
+        assert!((share - expected).abs() < 1e-9, "{share} instead of {expected}");
+    }
 }

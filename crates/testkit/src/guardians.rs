@@ -8,12 +8,18 @@ use rustix::process::Pid;
 const GUARD: &[u8] = b"\0changes\0guard\0";
 
 /// Returns all guardians of this machine.
+///
+/// # Panics
+/// When there is no /proc.
 #[must_use]
 pub fn all() -> Vec<Pid> {
     found(|_| true)
 }
 
 /// Returns the guardians that this cox has started, while it lives.
+///
+/// # Panics
+/// When there is no /proc.
 #[must_use]
 pub fn of(cox: u32) -> Vec<Pid> {
     let line = format!("PPid:\t{cox}");
@@ -28,5 +34,6 @@ fn found(is_wanted: impl Fn(&str) -> bool) -> Vec<Pid> {
         let is_it = words.windows(GUARD.len()).any(|part| part == GUARD) && is_wanted(&status);
         is_it.then(|| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).flatten()
     };
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(guardian).collect()
+    let processes = fs::read_dir("/proc").expect("/proc is mounted");
+    processes.flatten().filter_map(guardian).collect()
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 pub use machine::state::{MachineState, ThreadState, Threads, is_of_worker, movable_on, numbers_of, threads};
 
-/// How long everything may take to be restored, and the time between two comparisons.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long everything may take to be restored (a guest on a busy machine needs seconds), and the time between two
+/// comparisons.
+const PATIENCE: Duration = Duration::from_secs(30);
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Returns what is not as it was, after some time for what the kernel does later. Unbound workers are left out: only the kernel can restore them.

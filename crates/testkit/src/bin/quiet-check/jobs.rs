@@ -26,7 +26,7 @@ const KEPT_S: &str = "2";
 /// What keeps the tick of a CPU with one thread, by `hog --keep-tick`, and the kernel's name of that dependency.
 const KEEPERS: [(&str, &str); 2] = [("cpu-timer", "POSIX_TIMER"), ("perf-event", "PERF_EVENTS")];
 /// The kernels' own rate (CONFIG_HZ).
-const KERNELS_PER_S: f64 = 250.0;
+const NOMINAL_TICKS_PER_S: f64 = 250.0;
 /// A difference between two counts of this share means nothing.
 const INEXACT: f64 = 0.02;
 /// The mask of CPU 3.
@@ -103,8 +103,8 @@ fn tick() {
     let agrees = reported(&reason[0]).is_some_and(|(per_s, length_s)| {
         let (least, most) = ((per_s - 0.05) * length_s, (per_s + 0.15) * length_s);
         // Before its first and after its last instruction. The kernel's rate is no exact one, and an emulated CPU gets late interrupts at once.
-        let per_s = KERNELS_PER_S.max(shared / shared_s);
-        let elsewhere = per_s * (length_s - alone_s - shared_s) + INEXACT * (alone + shared);
+        let highest = NOMINAL_TICKS_PER_S.max(shared / shared_s);
+        let elsewhere = highest * (length_s - alone_s - shared_s) + INEXACT * (alone + shared);
         least <= alone + shared + elsewhere && alone + shared <= most
     });
     fact("report", if agrees { "agrees" } else { "differs" }, &reason);
