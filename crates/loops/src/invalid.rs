@@ -49,7 +49,7 @@ impl fmt::Display for Invalid {
                 write!(f, "unknown schedule '{name}': use {}", similar.join(", "))
             }
             Invalid::Chunk(chunk) => write!(f, "invalid chunk '{chunk}': use a whole number from 1"),
-            Invalid::Parameter(schedule, parameter, known) if known.is_empty() => {
+            Invalid::Parameter(schedule, parameter, []) => {
                 write!(f, "schedule '{schedule}' has no parameter '{parameter}', only a chunk")
             }
             Invalid::Parameter(schedule, parameter, known) => {

@@ -9,6 +9,7 @@
 //!   end become chunks of 2. Rows are compared up to there. Here, they are the batches of `awf`; `fac2` rounds each batch
 //!   from N (`tests/published.rs`).
 //! - AWF-B: the same, and DLS4LB cuts a chunk at the end of its batch. Rows are compared as far as neither happens.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use loops::{Adaptive, Inputs, Pace, Plan, Schedule};
 

@@ -46,14 +46,14 @@ fn case(at: u64, bits: &mut Bits) -> Case {
     if at % 4096 == 1 {
         return Case { trips: bits.bits(13), threads: 1 + bits.bits(6) as usize, minimum: 1, is_small: false };
     }
-    if at % 16384 != 0 {
+    if !at.is_multiple_of(16384) {
         let minimum = if bits.bits(2) == 0 { 1 + bits.bits(3) } else { 1 };
         return Case { trips: bits.bits(5), threads: 1 + bits.bits(2) as usize, minimum, is_small: true };
     }
     // Up to 64 bits, and so many iterations per chunk that there are at most some thousand chunks.
     let trips = (bits.bits(32) << 32 | bits.bits(32)) >> bits.bits(6).min(63);
-    let trips = if at % (16384 * 5) == 0 { u64::MAX - bits.bits(2) } else { trips };
-    let threads = 1 + bits.bits(12) as usize >> bits.bits(4).min(12);
+    let trips = if at.is_multiple_of(16384 * 5) { u64::MAX - bits.bits(2) } else { trips };
+    let threads = (1 + bits.bits(12) as usize) >> bits.bits(4).min(12);
     Case { trips, threads: threads.max(1), minimum: trips / (500 + bits.bits(11)) + 1, is_small: false }
 }
 
