@@ -26,7 +26,8 @@
 //!     next.
 //!  6. [`figures`]: what imbalance cost, and how much of it the kernel's scheduler caused. [`last_slice`]: who gets no
 //!     more work at the end of a loop.
-//!  7. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
+//!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.
+//!  8. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
@@ -44,6 +45,7 @@ pub mod plan;
 pub mod profile;
 mod rules;
 pub mod schedule;
+pub mod selection;
 pub mod sim;
 pub mod statistics;
 pub mod steal;
