@@ -25,11 +25,11 @@ impl Blocks {
         Blocks::Even { trips, threads: threads.max(1) as u64 }
     }
 
-    /// Divides `trips` iterations in proportion to `weights`, one for each thread. If no weight is above 0, or one of them
-    /// is not finite, the blocks are even.
+    /// Divides `trips` iterations in proportion to `weights`, one for each thread. If no weight is above 0, or one of
+    /// them is not finite, the blocks are even.
     ///
-    /// Each cut point is rounded to the nearest iteration. With more than 2^53 iterations, a cut point has an error of at
-    /// most 2^-52 of the loop; each iteration is in one block all the same.
+    /// Each cut point is rounded to the nearest iteration. With more than 2^53 iterations, a cut point has an error of
+    /// at most 2^-52 of the loop; each iteration is in one block all the same.
     #[must_use]
     pub fn weighted(trips: u64, weights: &[f64]) -> Blocks {
         let sum: f64 = weights.iter().map(|weight| weight.max(0.0)).sum();

@@ -1,12 +1,13 @@
 //! A thread's share of its CPU: CPU time divided by wall time, smoothed.
 //!
 //! A share that stays should count, so that a thread beside a hog gets less work. A share that is low once should not,
-//! because the next one will not be. How fast the smoothed share follows is therefore decided from its own errors (Trigg
-//! and Leach, "Exponential smoothing with an adaptive response rate", Operational Research Quarterly 18(1), 1967): errors
-//! of one sign are a change, and are followed at once; errors of both signs are chance, and are averaged.
+//! because the next one will not be. How fast the smoothed share follows is therefore decided from its own errors
+//! (Trigg and Leach, "Exponential smoothing with an adaptive response rate", Operational Research Quarterly 18(1),
+//! 1967): errors of one sign are a change, and are followed at once; errors of both signs are chance, and are
+//! averaged.
 //!
-//! A sample is at least [`SAMPLE_NS`] of wall time, because a shorter one sees the kernel's slices singly: it would be 0
-//! or 1.
+//! A sample is at least [`SAMPLE_NS`] of wall time, because a shorter one sees the kernel's slices singly: it would be
+//! 0 or 1.
 
 /// Shortest wall time of a sample: two slices of 3 ms.
 pub const SAMPLE_NS: f64 = 6e6;

@@ -2,13 +2,14 @@
 //!
 //! Times count from the start of the loop, nanoseconds, one for each of the P threads of the team:
 //!
-//! - **LIB** (load imbalance): (1 − mean/max)·P/(P − 1). 0: all threads finish at once; 1: one thread does all the work.
+//! - **LIB** (load imbalance): (1 − mean/max)·P/(P − 1). 0: all threads finish at once; 1: one thread does all the
+//!   work.
 //! - **imbalance**: max − mean. With perfect balance the loop would take that much less.
-//! - **imbalance that the OS caused**: max f_i − max(f_i − wake_i − preempt_i). If no thread had been delayed by the kernel's
-//!   scheduler, the loop would have taken that much less.
+//! - **imbalance that the OS caused**: max f_i − max(f_i − wake_i − preempt_i). If no thread had been delayed by the
+//!   kernel's scheduler, the loop would have taken that much less.
 //!
-//! LB4OMP computes LIB from whole milliseconds and divides P by P − 1 in integers, so it is wrong for short loops and for
-//! more than two threads.
+//! LB4OMP computes LIB from whole milliseconds and divides P by P − 1 in integers, so it is wrong for short loops and
+//! for more than two threads.
 
 /// When a thread finished, and how long the kernel let it wait meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,7 +34,8 @@ pub struct Imbalance {
     pub os_caused_ns: f64,
 }
 
-/// Computes the figures of an instance; `None` without threads, or if no time has passed. A single thread has no imbalance.
+/// Computes the figures of an instance; `None` without threads, or if no time has passed. A single thread has no
+/// imbalance.
 #[must_use]
 pub fn imbalance(team: &[Finish]) -> Option<Imbalance> {
     let threads = team.len() as f64;

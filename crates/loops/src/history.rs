@@ -1,10 +1,12 @@
 //! Weights from earlier instances of a loop: `awf`, and weighted blocks.
 //!
-//! π_i = Σ s·t_i(s) / Σ s·n_i(s) over the instances s = 1, 2, …, with the time t_i(s) that thread i needed for its n_i(s)
-//! iterations. w_i = (1/π_i)·P / Σ_j (1/π_j). A thread without iterations so far gets the mean weight of the others.
+//! π_i = Σ s·t_i(s) / Σ s·n_i(s) over the instances s = 1, 2, …, with the time t_i(s) that thread i needed for its
+//! n_i(s) iterations. w_i = (1/π_i)·P / Σ_j (1/π_j). A thread without iterations so far gets the mean weight of the
+//! others.
 //!
 //! Source: Banicescu, Velusamy and Devaprasad, "On the scalability of dynamic scheduling scientific applications with
-//! adaptive weighted factoring", Cluster Computing 6(3), 2003. LB4OMP divides by the iterations of threads that had none.
+//! adaptive weighted factoring", Cluster Computing 6(3), 2003. LB4OMP divides by the iterations of threads that had
+//! none.
 
 use crate::cpu_share::Share;
 use crate::statistics::{Finished, Timing};

@@ -20,13 +20,13 @@ pub struct Inputs {
 /// An input that a schedule cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// [`Inputs::mean_ns`].
+    /// [`field@Inputs::mean_ns`].
     Mean,
-    /// [`Inputs::deviation_ns`].
+    /// [`field@Inputs::deviation_ns`].
     Deviation,
-    /// [`Inputs::overhead_ns`].
+    /// [`field@Inputs::overhead_ns`].
     Overhead,
-    /// [`Inputs::weights`].
+    /// [`field@Inputs::weights`].
     Weights,
 }
 

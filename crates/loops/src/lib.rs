@@ -8,22 +8,22 @@
 //! How data flows:
 //!
 //!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`].
-//!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. [`profile`] measures
-//!     them.
+//!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. [`profile`]
+//!     measures them.
 //!  3. [`plan`]: schedule, number of iterations, number of threads and inputs become a [`Plan`]. It is made once and
 //!     used for all instances of the loop. The caller shares it among the threads, with one counter per instance.
 //!  4. A request asks the plan. There are five ways, and none of them needs a lock:
 //!     - [`blocks`]: a thread's block depends on its number only. Nothing is shared.
-//!     - [`fixed`], [`table`]: the caller adds 1 to the shared counter (one fetch-add). The old value k is the number of
-//!       the chunk, and `chunk(k)` returns its iterations.
+//!     - [`fixed`], [`table`]: the caller adds 1 to the shared counter (one fetch-add). The old value k is the number
+//!       of the chunk, and `chunk(k)` returns its iterations.
 //!     - [`hybrid`]: first a block, then chunks of a table.
 //!     - [`steal`]: one word per thread, changed by compare-and-swap.
 //!     - [`adaptive`]: the shared counter holds the number of iterations *given out*. The plan computes the next size
 //!       from it, and the caller adds this size by compare-and-swap.
-//!  5. Adaptive schedules measure: a thread adds each chunk that it has finished to its own [`statistics`], and publishes
-//!     the result. Other threads read it without synchronisation; it may be a little old. [`cpu_share`] keeps apart how
-//!     fast a thread is and how much of its CPU it gets. [`history`] keeps what is measured from one instance to the
-//!     next.
+//!  5. Adaptive schedules measure: a thread adds each chunk that it has finished to its own [`statistics`], and
+//!     publishes the result. Other threads read it without synchronisation; it may be a little old. [`cpu_share`]
+//!     keeps apart how fast a thread is and how much of its CPU it gets. [`history`] keeps what is measured from one
+//!     instance to the next.
 //!  6. [`figures`]: what imbalance cost, and how much of it the kernel's scheduler caused. [`last_slice`]: who gets no
 //!     more work at the end of a loop.
 //!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.

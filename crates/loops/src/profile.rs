@@ -1,7 +1,7 @@
 //! What `profile` measures: mean and deviation of an iteration, and the cost of a request.
 //!
-//! The schedule hands out single iterations (or a program's chunks), and each thread adds them to a profile of its own. At
-//! the end, the profiles are merged, and become the [`Inputs`] of schedules that need them.
+//! The schedule hands out single iterations (or a program's chunks), and each thread adds them to a profile of its
+//! own. At the end, the profiles are merged, and become the [`Inputs`] of schedules that need them.
 
 use crate::inputs::Inputs;
 use crate::statistics::{Finished, Spread, Timing};

@@ -1,7 +1,7 @@
 //! A schedule as a user writes it: `name[,chunk][,parameter=value]...`, as `fac2`, `gss,16` or `tap,4,alpha=1.3`.
 //!
-//! The chunk is the smallest size that the schedule hands out; only the last chunk of a loop may be smaller. For `static`,
-//! it is the size of chunks that are distributed round robin.
+//! The chunk is the smallest size that the schedule hands out; only the last chunk of a loop may be smaller. For
+//! `static`, it is the size of chunks that are distributed round robin.
 //!
 //! | parameter | of | range | default |
 //! |---|---|---|---|

@@ -64,9 +64,9 @@ impl Pace {
 
 /// Mean and variance of the time of an iteration, from chunks of different sizes.
 ///
-/// The mean is Σt/Σn. The variance is Σ n_k(t_k/n_k − mean)² / (K − 1) over K chunks: the mean of n iterations has an n-th
-/// of the variance of one, so this is unbiased if iterations are independent. The recursion is West's (CACM 22(9), 1979),
-/// a weighted form of Welford's.
+/// The mean is Σt/Σn. The variance is Σ n_k(t_k/n_k − mean)² / (K − 1) over K chunks: the mean of n iterations has an
+/// n-th of the variance of one, so this is unbiased if iterations are independent. The recursion is West's (CACM
+/// 22(9), 1979), a weighted form of Welford's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
     chunks: u64,
@@ -178,7 +178,7 @@ impl Statistics {
         self.pace()
     }
 
-    /// Returns what the thread publishes. With [`Measure::Spread`], a pace is known from the second chunk on.
+    /// Returns what the thread publishes. For `af` and `maf`, a pace is known from the second chunk on.
     #[must_use]
     pub fn pace(&self) -> Pace {
         let share = if self.timing == Timing::Both { self.share.get() } else { 1.0 };

@@ -1,12 +1,12 @@
 //! `static_steal`: each thread begins with a block of chunks, and a thread without chunks steals from others.
 //!
-//! All state is one word per thread, a [`Lane`]: the first and the last of the chunks that are left to it. The caller keeps
-//! the lanes of a team in atomic words:
+//! All state is one word per thread, a [`Lane`]: the first and the last of the chunks that are left to it. The caller
+//! keeps the lanes of a team in atomic words:
 //!
 //!  1. A thread takes the first chunk of its own lane: it computes [`Lane::take`] and stores the new lane by
 //!     compare-and-swap. If that fails, another thread has stolen meanwhile, and the thread computes again.
-//!  2. If its lane is empty, the thread looks at the lanes of [`victims`], in this order. It computes [`Lane::steal`] and
-//!     stores what is left to the victim by compare-and-swap.
+//!  2. If its lane is empty, the thread looks at the lanes of [`Steal::victims`], in this order. It computes [`Lane::steal`]
+//!     and stores what is left to the victim by compare-and-swap.
 //!  3. It stores what it has stolen in its own lane, and continues with step 1. Nobody else changes an empty lane.
 //!  4. If all lanes are empty, the thread has finished. Chunks that another thread has stolen and not yet stored are
 //!     executed by that thread.
@@ -14,9 +14,9 @@
 //! A word is the whole state of a lane. If it has its old value again, its old meaning is right again, too, so the
 //! compare-and-swap cannot succeed by mistake.
 //!
-//! Source: LLVM's OpenMP runtime (`kmp_dispatch.cpp`). A thief takes a quarter of the victim's rest from its end, or one
-//! chunk if fewer than four are left. LLVM locks for indices of 64 bits; here a lane has chunk numbers of 32 bits, and the
-//! chunks become larger if there are more than 2^32 − 1.
+//! Source: LLVM's OpenMP runtime (`kmp_dispatch.cpp`). A thief takes a quarter of the victim's rest from its end, or
+//! one chunk if fewer than four are left. LLVM locks for indices of 64 bits; here a lane has chunk numbers of 32 bits,
+//! and the chunks become larger if there are more than 2^32 − 1.
 
 use std::ops::Range;
 

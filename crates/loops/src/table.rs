@@ -5,9 +5,9 @@
 //! ended from a k after the last chunk, so the counter ends at most P above the number of chunks and cannot overflow.
 //!
 //! Sizes of most schedules decrease to the smallest size and stay there. This *tail* has no entries: its chunks are
-//! computed. A table has at most [`LONGEST`] entries (8 MiB). If a rule would need more, the rest of the loop is the tail,
-//! with chunks of the last size. That happens with more than 1,000 threads (`fiss`, `viss`) or with `rnd` and a small
-//! largest size.
+//! computed. A table has at most [`LONGEST`] entries (8 MiB). If a rule would need more, the rest of the loop is the
+//! tail, with chunks of the last size. That happens with more than 1,000 threads (`fiss`, `viss`) or with `rnd` and a
+//! small largest size.
 
 use std::ops::Range;
 
@@ -92,8 +92,8 @@ impl Cuts {
         self.cuts.push(self.given_out);
     }
 
-    /// Adds batches of `threads` chunks of equal size until the table is full or the sizes have reached the smallest one.
-    /// `size` computes the size from what remains at the start of a batch, and must not increase.
+    /// Adds batches of `threads` chunks of equal size until the table is full or the sizes have reached the smallest
+    /// one. `size` computes the size from what remains at the start of a batch, and must not increase.
     pub(crate) fn decreasing_batches(&mut self, threads: u64, mut size: impl FnMut(u64) -> u64) {
         while !self.is_full() {
             let size = size(self.remaining());

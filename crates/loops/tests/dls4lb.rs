@@ -1,13 +1,13 @@
-//! Sizes as DLS4LB computes them (University of Basel, `DLS.c`; LGPL, none of its code is here). Its functions were called
-//! with threads in turn, the smallest chunk 1, weights none, σ = 3 and h = 0.5 for FSC, and for adaptive techniques with
-//! µ_i = 1 + i/2 and σ_i² = (1 + i)/4 on thread i.
+//! Sizes as DLS4LB computes them (University of Basel, `DLS.c`; LGPL, none of its code is here). Its functions were
+//! called with threads in turn, the smallest chunk 1, weights none, σ = 3 and h = 0.5 for FSC, and for adaptive
+//! techniques with µ_i = 1 + i/2 and σ_i² = (1 + i)/4 on thread i.
 //!
 //! Differences on purpose:
 //!
 //! - TSS: DLS4LB rounds F up and n down. Rows are compared where that changes nothing.
-//! - FAC, AWF: if one iteration would be left in a batch, DLS4LB adds it to the chunk before. So single iterations at the
-//!   end become chunks of 2. Rows are compared up to there. Here, they are the batches of `awf`; `fac2` rounds each batch
-//!   from N (`tests/published.rs`).
+//! - FAC, AWF: if one iteration would be left in a batch, DLS4LB adds it to the chunk before. So single iterations at
+//!   the end become chunks of 2. Rows are compared up to there. Here, they are the batches of `awf`; `fac2` rounds
+//!   each batch from N (`tests/published.rs`).
 //! - AWF-B: the same, and DLS4LB cuts a chunk at the end of its batch. Rows are compared as far as neither happens.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -212,8 +212,8 @@ impl Team for Published {
     }
 }
 
-/// Threads ask in a random order. Between a thread's request and its compare-and-swap, others may get chunks: then it fails,
-/// and the thread computes a size again, with its old request and the new number of iterations given out.
+/// Threads ask in a random order. Between a thread's request and its compare-and-swap, others may get chunks: then it
+/// fails, and the thread computes a size again, with its old request and the new number of iterations given out.
 fn interleaved(adaptive: &Adaptive, case: Case, bits: &mut Bits) -> Result<(), String> {
     let mut given_out = 0;
     let mut waiting = None;

@@ -5,7 +5,8 @@
 //! formula by hand.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use loops::{Inputs, Plan, Schedule};
+use loops::adaptive::team::Team;
+use loops::{Adaptive, Inputs, Pace, Plan, Schedule};
 
 fn inputs() -> Inputs {
     Inputs { mean_ns: Some(10.0), deviation_ns: Some(3.0), overhead_ns: Some(1.0), weights: None }
@@ -134,4 +135,52 @@ fn random_sizes_are_in_their_range_and_the_same_for_the_same_seed() {
     // ⌈1000/400⌉ to ⌈1000/8⌉.
     let row = sizes("rnd", 1000, 4);
     assert!(row[..row.len() - 1].iter().all(|size| (3..=125).contains(size)));
+}
+
+/// What a team executes: the same pace for all threads, and a running chunk for some.
+struct Running(Vec<(u64, f64)>);
+
+impl Team for Running {
+    fn pace(&self, _: usize) -> Pace {
+        Pace::default()
+    }
+
+    fn running(&self, thread: usize) -> (u64, f64) {
+        self.0[thread]
+    }
+}
+
+/// Derived, with another program: 227.9 and 194.4 at the start; 128.4 with 500 iterations unassigned, 800 unfinished,
+/// and 680.6 expected to be unfinished.
+#[test]
+fn bold() {
+    let plan = |deviation_ns, overhead_ns| {
+        let inputs = Inputs { deviation_ns: Some(deviation_ns), overhead_ns: Some(overhead_ns), ..inputs() };
+        match "bold".parse::<Schedule>().unwrap().plan(1000, 4, &inputs) {
+            Ok(Plan::Adaptive(bold)) => bold,
+            plan => panic!("{plan:?}"),
+        }
+    };
+    let size = |bold: &Adaptive, running, given_out| bold.size(&bold.request(3, &Running(running)), given_out);
+    let idle = vec![(0, 0.0); 4];
+    assert_eq!(size(&plan(3.0, 1.0), idle.clone(), 0), 227);
+    assert_eq!(size(&plan(10.0, 5.0), idle.clone(), 0), 194);
+    let running = vec![(100, 400.0), (100, 400.0), (100, 400.0), (0, 0.0)];
+    assert_eq!(size(&plan(10.0, 5.0), running, 500), 128);
+    // Requests are dear: an even share. The last P iterations are single.
+    assert_eq!(size(&plan(10.0, 500.0), idle.clone(), 992), 2);
+    assert_eq!(size(&plan(10.0, 5.0), idle, 997), 1);
+}
+
+/// Derived: 125 times the weights 4/3 and 2/3, rounded. DLS4LB and LB4OMP round down and up.
+#[test]
+fn wf() {
+    let inputs = Inputs { weights: Some(vec![2.0, 2.0, 1.0, 1.0]), ..Inputs::default() };
+    let Ok(Plan::Adaptive(wf)) = "wf".parse::<Schedule>().unwrap().plan(1000, 4, &inputs) else { panic!("no plan") };
+    let none: [Pace; 4] = Default::default();
+    let sizes = [(0, 0), (1, 167), (2, 334), (3, 417), (0, 500)];
+    assert_eq!(
+        sizes.map(|(thread, given_out)| wf.size(&wf.request(thread, &none[..]), given_out)),
+        [167, 167, 83, 83, 84]
+    );
 }

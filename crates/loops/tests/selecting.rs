@@ -9,8 +9,8 @@ use loops::selection::random::Chance;
 use loops::selection::{Record, Select};
 use random::Random;
 
-/// Times of 13 schedules, relative to the fastest, as heat maps of such studies show them; and the part of the loss that is
-/// imbalance. The rest is lost by requests or locality.
+/// Times of 13 schedules, relative to the fastest, as heat maps of such studies show them; and the part of the loss
+/// that is imbalance. The rest is lost by requests or locality.
 const LOOPS: [([f64; 13], f64); 5] = [
     // A balanced loop: all are alike, single iterations are dear.
     ([1.0, 1.0, 1.0, 1.01, 1.01, 1.02, 1.6, 1.03, 1.05, 1.03, 1.05, 1.04, 1.04], 0.0),

@@ -1,6 +1,6 @@
-//! Batches of weighted schedules. The batch is found from the iterations given out: batch b begins where the sizes of the
-//! batches before it end, if each is P times its chunk. With equal weights, the chunks are those of factoring by halves;
-//! with other weights, a chunk may reach over the end of its batch.
+//! Batches of weighted schedules. The batch is found from the iterations given out: batch b begins where the sizes of
+//! the batches before it end, if each is P times its chunk. With equal weights, the chunks are those of factoring by
+//! halves; with other weights, a chunk may reach over the end of its batch.
 
 /// First iterations and sizes of all batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub(crate) fn half(remaining: u64, threads: u64) -> u64 {
 }
 
 impl Batches {
-    /// Divides `trips` iterations: the chunks of a batch have ⌈R/(2P)⌉ iterations, at least `minimum`, where R iterations
-    /// remain at the start of the batch. There are at most about 66 batches.
+    /// Divides `trips` iterations: the chunks of a batch have ⌈R/(2P)⌉ iterations, at least `minimum`, where R
+    /// iterations remain at the start of the batch. There are at most about 66 batches.
     #[must_use]
     pub fn new(trips: u64, threads: u64, minimum: u64) -> Batches {
         let mut batches = Vec::new();
@@ -30,10 +30,11 @@ impl Batches {
         Batches(batches.into_boxed_slice())
     }
 
-    /// Returns the size of a chunk after `given_out` iterations, where `scaled` multiplies the size of a batch by a weight.
+    /// Returns the size of a chunk after `given_out` iterations, where `scaled` multiplies the size of a batch by a
+    /// weight.
     ///
-    /// If less than half of the chunk would be in its batch, it belongs to the next batch. Otherwise, one iteration that
-    /// rounding has left in a batch would become a large chunk.
+    /// If less than half of the chunk would be in its batch, it belongs to the next batch. Otherwise, one iteration
+    /// that rounding has left in a batch would become a large chunk.
     #[must_use]
     pub fn weighted(&self, given_out: u64, scaled: impl Fn(u64) -> u64) -> u64 {
         let after = self.0.partition_point(|(start, _)| *start <= given_out);

@@ -1,16 +1,16 @@
 //! `bold`: sizes as large as the expected imbalance allows, considering what running chunks are expected to take.
 //!
 //! With mean µ, deviation σ and cost of a request h: a = 2(σ/µ)², b = 8a·ln 8a, c₁ = h/(µ·ln 2), c₂ = √(2π)·c₁,
-//! c₃ = ln c₂. At a request, R iterations are unassigned, M unfinished, and N̂ are expected to be unfinished. Q = R/P. If
-//! Q ≤ 1, the size is 1. Else r = max(R, N̂), t = r/P, v = Q/(b + Q), d = R/(1 + 1/ln Q − v). If d ≤ c₂, the size is t. Else
-//! s = a(ln d − c₃)(1 + M/(rP)), w = ln(v·ln Q) + ln b (the last term only if b > 0), and the size is
+//! c₃ = ln c₂. At a request, R iterations are unassigned, M unfinished, and N̂ are expected to be unfinished. Q = R/P.
+//! If Q ≤ 1, the size is 1. Else r = max(R, N̂), t = r/P, v = Q/(b + Q), d = R/(1 + 1/ln Q − v). If d ≤ c₂, the size
+//! is t. Else s = a(ln d − c₃)(1 + M/(rP)), w = ln(v·ln Q) + ln b (the last term only if b > 0), and the size is
 //! min(t, max(0, c₁w) + t + s/2 − √(s(t + s/4))), rounded down.
 //!
 //! Source: Hagerup, "Allocating independent tasks to parallel processors: an experimental study", J. Parallel Distrib.
-//! Comput. 47(2), 1997. There, M and N̂ are variables that each request changes. Here they are computed from the running
-//! chunks: M = R + Σ c_j, N̂ = M − Σ e_j·c_j/(c_j·µ + h), where thread j has executed c_j iterations for the time e_j.
-//! That is the same number and needs no shared variable. LB4OMP truncates µ and h to whole microseconds, and adds up speeds
-//! in whole millionths.
+//! Comput. 47(2), 1997. There, M and N̂ are variables that each request changes. Here they are computed from the
+//! running chunks: M = R + Σ c_j, N̂ = M − Σ e_j·c_j/(c_j·µ + h), where thread j has executed c_j iterations for the
+//! time e_j. That is the same number and needs no shared variable. LB4OMP truncates µ and h to whole microseconds, and
+//! adds up speeds in whole millionths.
 
 use std::f64::consts::{LN_2, PI};
 

@@ -1,15 +1,16 @@
 //! Adaptive factoring: `af` and `maf`.
 //!
 //! With mean µ_j and variance σ_j² of an iteration on each thread j, D = Σ σ_j²/µ_j and T = 1/Σ(1/µ_j), thread i gets
-//! (D + 2TR − √(D² + 4DTR)) / (2µ_i), at most ⌈N/(2P)⌉. The time is that of a chunk (`af`), or includes the request (`maf`).
+//! (D + 2TR − √(D² + 4DTR)) / (2µ_i), at most ⌈N/(2P)⌉. The time is that of a chunk (`af`), or includes the request
+//! (`maf`).
 //!
-//! A thread needs two finished chunks for a variance. Until then, its chunks are small ([`warm_up`]). Threads
+//! A thread needs two finished chunks for a variance. Until then, its chunks are small (`warm_up`). Threads
 //! that have none yet are assumed to be as fast as the thread that asks.
 //!
-//! Source: Banicescu and Liu, "Adaptive factoring: a dynamic scheduling method tuned to the rate of weight changes", HPC
-//! 2000. Oracle: DLS4LB, in the tests; the bound ⌈N/(2P)⌉ and the rounding are from there. LB4OMP divides a chunk into ten
-//! requests to sample the deviation, takes the deviation of means of pieces for that of iterations, begins with 100
-//! iterations in any loop, and has no bound.
+//! Source: Banicescu and Liu, "Adaptive factoring: a dynamic scheduling method tuned to the rate of weight changes",
+//! High Performance Computing Symposium, 2000. Oracle: DLS4LB, in the tests; the bound ⌈N/(2P)⌉ and the rounding are
+//! from there. LB4OMP divides a chunk into ten requests to sample the deviation, takes the deviation of means of pieces
+//! for that of iterations, begins with 100 iterations in any loop, and has no bound.
 
 use super::batches;
 use super::team::{ROUNDING, Team};

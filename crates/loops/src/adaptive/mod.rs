@@ -8,18 +8,18 @@
 //!  3. It adds the size to the word by compare-and-swap. If that fails, it continues with step 2. The old value of the
 //!     word and the size are the chunk.
 //!
-//! No second counter is needed: the number of a batch follows from the iterations given out ([`batches`]). The word never
-//! exceeds N, so it cannot overflow. What other threads have published may be a little old, or a mean of one time with
-//! a variance of another. Any such value gives a size from the smallest one to what remains, so each iteration is given
-//! out exactly once.
+//! No second counter is needed: the number of a batch follows from the iterations given out ([`batches`]). The word
+//! never exceeds N, so it cannot overflow. What other threads have published may be a little old, or a mean of one
+//! time with a variance of another. Any such value gives a size from the smallest one to what remains, so each
+//! iteration is given out exactly once.
 //!
 //! [`weighted`]: `wf`, `awf`, `awf_b` to `awf_e`; [`factoring`]: `af`, `maf`; [`bold`]: `bold`.
 
 pub mod batches;
-mod bold;
-mod factoring;
+pub mod bold;
+pub mod factoring;
 pub mod team;
-mod weighted;
+pub mod weighted;
 
 use self::batches::Batches;
 use self::bold::{Bold, Outlook};

@@ -9,14 +9,14 @@
 //! | `awf_d` | as `awf_b` | as `awf_b` | with the request |
 //! | `awf_e` | as `awf_c` | as `awf_c` | with the request |
 //!
-//! π_i = Σ k·t_k / Σ k·n_k over the chunks k = 1, 2, … of thread i, with time t_k and n_k iterations; later chunks count
-//! more. w_i = (1/π_i)·P′ / Σ_j (1/π_j) over the P′ threads that have finished a chunk. A thread that has finished none
-//! uses its given weight, by default 1.
+//! π_i = Σ k·t_k / Σ k·n_k over the chunks k = 1, 2, … of thread i, with time t_k and n_k iterations; later chunks
+//! count more. w_i = (1/π_i)·P′ / Σ_j (1/π_j) over the P′ threads that have finished a chunk. A thread that has
+//! finished none uses its given weight, by default 1.
 //!
-//! Sources: Flynn Hummel, Schmidt, Uma and Wein, SPAA 1996 (`wf`); Banicescu, Velusamy and Devaprasad, Cluster Computing
-//! 6(3), 2003 (`awf`); Cariño and Banicescu, J. Supercomputing 44, 2008 (`awf_b` to `awf_e`). Oracle: DLS4LB, in the
-//! tests. DLS4LB cuts a chunk at the end of its batch; here it reaches over it. LB4OMP counts batches with a second
-//! counter, measures in whole microseconds, and locks.
+//! Sources: Flynn Hummel, Schmidt, Uma and Wein, SPAA 1996 (`wf`); Banicescu, Velusamy and Devaprasad, Cluster
+//! Computing 6(3), 2003 (`awf`); Cariño and Banicescu, J. Supercomputing 44(1), 2008 (`awf_b` to `awf_e`). Oracle:
+//! DLS4LB, in the tests. DLS4LB cuts a chunk at the end of its batch; here it reaches over it. LB4OMP counts batches
+//! with a second counter, measures in whole microseconds, and locks.
 
 use super::team::{ROUNDING, Team};
 

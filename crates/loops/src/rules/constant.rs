@@ -4,9 +4,9 @@ use super::size::Size;
 
 /// `fsc`, fixed-size chunking: ⌈(√2·N·h / (σ·P·√(ln P)))^(2/3)⌉, at most ⌈N/P⌉.
 ///
-/// Source: Kruskal and Weiss, "Allocating independent subtasks on parallel processors", IEEE Trans. Software Eng. 11(10),
-/// 1985. Without deviation or with one thread, the size is ⌈N/P⌉. DLS4LB rounds in the same way; LB4OMP rounds down.
-/// Oracle: N = 1000, P = 4, σ = 3, h = 1: 21.6, hence 22.
+/// Source: Kruskal and Weiss, "Allocating independent subtasks on parallel processors", IEEE Trans. Software Eng.
+/// 11(10), 1985. Without deviation or with one thread, the size is ⌈N/P⌉. DLS4LB rounds in the same way; LB4OMP rounds
+/// down. Oracle: N = 1000, P = 4, σ = 3, h = 1: 21.6, hence 22.
 pub(crate) fn fsc(size: Size, deviation_ns: f64, overhead_ns: f64) -> u64 {
     let (n, p) = (size.trips as f64, size.threads as f64);
     let optimum = (2f64.sqrt() * n * overhead_ns / (deviation_ns * p * p.ln().sqrt())).powf(2.0 / 3.0);

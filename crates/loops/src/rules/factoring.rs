@@ -25,9 +25,9 @@ pub(crate) fn fac(size: Size, mean_ns: f64, deviation_ns: f64) -> Table {
 
 /// `fac2`, factoring by halves: ⌈N/(2^(b+1)·P)⌉ for batch b.
 ///
-/// Source: the same paper, with x = 2, in the closed form of LB4OMP's `fac2`. Another rounding is ⌈R/(2P)⌉ at the start of
-/// each batch (DLS4LB's `FAC`), which the batches of `wf` and `awf` have; sizes differ by at most one. Oracle: N = 1000, P
-/// = 4: batches of 125, 63, 32, 16, 8, 4, 2, 1.
+/// Source: the same paper, with x = 2, in the closed form of LB4OMP's `fac2`. Another rounding is ⌈R/(2P)⌉ at the
+/// start of each batch (DLS4LB's `FAC`), which the batches of `wf` and `awf` have; sizes differ by at most one.
+/// Oracle: N = 1000, P = 4: batches of 125, 63, 32, 16, 8, 4, 2, 1.
 pub(crate) fn fac2(size: Size) -> Table {
     let mut cuts = Cuts::new(size.trips, size.minimum);
     let mut batch = 0;

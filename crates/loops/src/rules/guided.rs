@@ -52,8 +52,8 @@ pub(crate) fn tap(size: Size, variation: f64) -> Table {
 
 /// `pls`, performance-based loop scheduling: one chunk of ⌈N·f/P⌉ for each of the first P requests, then `gss`.
 ///
-/// Source: Shih, Yang and Tseng, J. Supercomputing, 2008. LB4OMP computes the rest in closed form, ⌈(1 − 1/P)^s·N'/P⌉,
-/// which differs by rounding.
+/// Source: Shih, Yang and Tseng, J. Supercomputing 41(3), 2007. LB4OMP computes the rest in closed form, ⌈(1 −
+/// 1/P)^s·N'/P⌉, which differs by rounding.
 pub(crate) fn pls(size: Size, static_part: f64) -> Table {
     let mut cuts = Cuts::new(size.trips, size.minimum);
     let first = (size.trips as f64 * static_part / size.threads as f64).ceil() as u64;

@@ -21,7 +21,8 @@ pub(crate) fn fiss(size: Size, stages: u64) -> Table {
     batches(size, |batch| first.saturating_add(batch.saturating_mul(increase)))
 }
 
-/// `viss`, variable increase: with X = ⌈N/(pP)⌉, batch 0 has sizes X, and batch b ⌊2X(1 − ½^(b+1))⌋: X, 1.5 X, 1.75 X, …
+/// `viss`, variable increase: with X = ⌈N/(pP)⌉, batch 0 has sizes X, and batch b ⌊2X(1 − ½^(b+1))⌋: X, 1.5 X, 1.75 X,
+/// …
 ///
 /// Source: the same paper. LB4OMP truncates N/(pP). Oracle, derived: N = 1000, P = 4, p = 4: batches of 63, 94, 110.
 pub(crate) fn viss(size: Size, divisor: u64) -> Table {

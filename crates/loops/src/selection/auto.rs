@@ -1,13 +1,13 @@
 //! Trials in rounds: finds the fastest schedule with evidence, and with few instances of slow ones.
 //!
 //!  1. A *round* is one instance with each schedule that is still in question. The first round is in the order of the
-//!     portfolio, from the lowest overhead on. No schedule can save more than imbalance and requests cost. So if these cost
-//!     less than [`LITTLE`] with a schedule, those with more overhead are not tried.
+//!     portfolio, from the lowest overhead on. No schedule can save more than imbalance and requests cost. So if these
+//!     cost less than [`LITTLE`] with a schedule, those with more overhead are not tried.
 //!  2. Later rounds are in random order, so that a change of the machine or of the program hits all schedules.
-//!  3. After each round, every schedule is compared with the *leader*, the one with the smallest median. The logarithms of
-//!     the quotients of their times, one per round, have a mean and a 95 % interval (Student). If the interval is above 0,
-//!     the schedule is dropped. A schedule that takes more than [`GROSS`] times as long as the leader is dropped after the
-//!     first round.
+//!  3. After each round, every schedule is compared with the *leader*, the one with the smallest median. The
+//!     logarithms of the quotients of their times, one per round, have a mean and a 95 % interval (Student). If the
+//!     interval is above 0, the schedule is dropped. A schedule that takes more than [`GROSS`] times as long as the
+//!     leader is dropped after the first round.
 //!  4. When one schedule is left, or after [`ROUNDS`] rounds, the leader is selected. Those that are left then are so
 //!     similar that more trials would cost more than they could gain.
 //!  5. When the loop has changed ([`super::change`]), all schedules are in question again.

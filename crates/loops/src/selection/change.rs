@@ -1,7 +1,7 @@
 //! Whether a loop has changed since its schedule was selected.
 //!
-//! It has, if three instances in a row have a number of iterations that differs by more than a quarter, or if the smoothed
-//! load imbalance differs by more than ten points (Auto4OMP's threshold) from the one at the beginning.
+//! It has, if three instances in a row have a number of iterations that differs by more than a quarter, or if the
+//! smoothed load imbalance differs by more than ten points (Auto4OMP's threshold) from the one at the beginning.
 
 use crate::selection::record::Record;
 

@@ -1,6 +1,7 @@
 //! Selection: finds a schedule for a loop while the program runs, from a portfolio.
 //!
-//! Before each instance the caller asks for the index of a schedule, and after it records what the instance took. Four ways:
+//! Before each instance the caller asks for the index of a schedule, and after it records what the instance took. Four
+//! ways:
 //!
 //! - [`auto`]: tries all schedules in rounds, and drops those that are slower by the evidence of all rounds.
 //! - [`expert`]: rules from load imbalance and the cost of requests.

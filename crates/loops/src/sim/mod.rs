@@ -3,11 +3,11 @@
 //!
 //!  1. [`cpus`]: when the co-runners have each CPU.
 //!  2. [`load`]: the loop: iterations, their times, instances.
-//!  3. [`team`]: the threads of one instance ask in the order of simulated time, and execute their chunks.
+//!  3. `team`: the threads of one instance ask in the order of simulated time, and execute their chunks.
 //!  4. [`simulate`]: all instances, each begins when the one before has ended.
 //!
-//! Each thread is bound to its own CPU. A thread without CPU cannot ask. A request takes a constant time and does not make
-//! other requests wait.
+//! Each thread is bound to its own CPU. A thread without CPU cannot ask. A request takes a constant time and does not
+//! make other requests wait.
 
 pub mod cpus;
 pub mod load;
