@@ -112,6 +112,7 @@ fn viss() {
 #[test]
 fn pls() {
     assert_eq!(sizes("pls", 1000, 4)[..8], [125, 125, 125, 125, 125, 94, 71, 53]);
+    assert_eq!(sizes("pls,static=0.4", 1000, 4)[..6], [100, 100, 100, 100, 150, 113]);
     assert_eq!(sizes("pls,static=1", 1000, 4), [250; 4]);
     assert_eq!(sizes("pls,static=0", 1000, 4), sizes("gss", 1000, 4));
 }
