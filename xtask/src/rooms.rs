@@ -148,6 +148,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "forecast", floor: "rules", uses: these(&["random"], &[]), pure: true },
     Room { name: "interference", floor: "rules", uses: these(&["wire"], &[]), pure: true },
     Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
+    Room { name: "loops", floor: "rules", uses: these(&["random"], &[]), pure: true },
     Room { name: "changes", floor: "hands", uses: these(&["machine"], &[]), pure: false },
     Room {
         name: "watch",

@@ -1,0 +1,67 @@
+//! Adaptive factoring: `af` and `maf`.
+//!
+//! With mean µ_j and variance σ_j² of an iteration on each thread j, D = Σ σ_j²/µ_j and T = 1/Σ(1/µ_j), thread i gets
+//! (D + 2TR − √(D² + 4DTR)) / (2µ_i), at most ⌈N/(2P)⌉. The time is that of a chunk (`af`), or includes the request
+//! (`maf`).
+//!
+//! A thread needs two finished chunks for a variance. Until then, its chunks are small (`warm_up`). Threads
+//! that have none yet are assumed to be as fast as the thread that asks.
+//!
+//! Source: Banicescu and Liu, "Adaptive factoring: a dynamic scheduling method tuned to the rate of weight changes",
+//! High Performance Computing Symposium, 2000. Oracle: DLS4LB, in the tests; the bound ⌈N/(2P)⌉ and the rounding are
+//! from there. LB4OMP divides a chunk into ten requests to sample the deviation, takes the deviation of means of pieces
+//! for that of iterations, begins with 100 iterations in any loop, and has no bound.
+
+use super::batches;
+use super::team::{ROUNDING, Team};
+use crate::statistics::Pace;
+
+/// Returns the size of a chunk before there is a variance: the two of them of all threads are a tenth of the loop, and
+/// at most 100 iterations each.
+pub(super) fn warm_up(trips: u64, threads: u64) -> u64 {
+    (trips / threads / 20).clamp(1, 100)
+}
+
+/// Returns the largest size, ⌈N/(2P)⌉.
+pub(super) fn largest(trips: u64, threads: u64) -> u64 {
+    batches::half(trips, threads)
+}
+
+/// A thread's mean, and the sums over the team.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spreads {
+    mean_ns: f64,
+    /// D.
+    spread: f64,
+    /// T.
+    team_ns: f64,
+}
+
+impl Spreads {
+    /// Returns the sums; `None` if the thread has no variance yet.
+    pub(super) fn new(thread: usize, threads: usize, team: &(impl Team + ?Sized)) -> Option<Spreads> {
+        let asking = team.pace(thread);
+        let mean_ns = known(asking)?.mean_ns;
+        let (mut spread, mut speeds) = (0.0, 0.0);
+        for other in 0..threads {
+            let pace = if other == thread { asking } else { known(team.pace(other)).unwrap_or(asking) };
+            spread += pace.variance_ns2 / pace.mean_ns;
+            speeds += 1.0 / pace.mean_ns;
+        }
+        Some(Spreads { mean_ns, spread, team_ns: 1.0 / speeds })
+    }
+
+    /// Returns the size.
+    pub(super) fn size(&self, remaining: u64) -> u64 {
+        let work = self.team_ns * remaining as f64;
+        let sum = self.spread + 2.0 * work;
+        // x − y = (x² − y²)/(x + y): exact for large deviations, too.
+        let difference = 4.0 * work * work / (sum + (self.spread * (self.spread + 4.0 * work)).sqrt());
+        (ROUNDING + difference / (2.0 * self.mean_ns)) as u64
+    }
+}
+
+fn known(pace: Pace) -> Option<Pace> {
+    let is_known = pace.speed().is_some() && pace.variance_ns2.is_finite() && pace.variance_ns2 >= 0.0;
+    is_known.then_some(pace)
+}

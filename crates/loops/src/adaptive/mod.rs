@@ -1,0 +1,142 @@
+//! Adaptive schedules: the size of a chunk depends on who asks, and on what was measured.
+//!
+//! All threads share one word per instance, the number of iterations *given out*. A request:
+//!
+//!  1. The thread calls [`Adaptive::request`] once. That reads what the threads of the team have published ([`Team`]),
+//!     and costs time in proportion to their number.
+//!  2. It reads the shared word, and [`Adaptive::size`] computes the size. If the size is 0, the loop has ended.
+//!  3. It adds the size to the word by compare-and-swap. If that fails, it continues with step 2. The old value of the
+//!     word and the size are the chunk.
+//!
+//! No second counter is needed: the number of a batch follows from the iterations given out ([`batches`]). The word
+//! never exceeds N, so it cannot overflow. What other threads have published may be a little old, or a mean of one
+//! time with a variance of another. Any such value gives a size from the smallest one to what remains, so each
+//! iteration is given out exactly once.
+//!
+//! [`weighted`]: `wf`, `awf`, `awf_b` to `awf_e`; [`factoring`]: `af`, `maf`; [`bold`]: `bold`.
+
+pub mod batches;
+pub mod bold;
+pub mod factoring;
+pub mod team;
+pub mod weighted;
+
+use self::batches::Batches;
+use self::bold::{Bold, Outlook};
+use self::factoring::Spreads;
+use self::team::Team;
+use crate::inputs::Inputs;
+use crate::invalid::Invalid;
+use crate::kind::Kind;
+use crate::statistics::{Measure, Statistics, Timing};
+
+/// The plan of an adaptive schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptive {
+    kind: Kind,
+    trips: u64,
+    threads: usize,
+    minimum: u64,
+    batches: Batches,
+    /// One for each thread, with a mean of 1.
+    weights: Box<[f64]>,
+    bold: Option<Bold>,
+}
+
+/// What a request knows about the team; valid for as many attempts as the compare-and-swap needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request(Basis);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Basis {
+    /// Weight times the size of the batch.
+    Batch(f64),
+    /// Weight times the half of a P-th of what remains.
+    Chunk(f64),
+    /// The thread's mean, and sums over the team.
+    Spreads(Spreads),
+    /// The thread has not measured enough.
+    WarmUp,
+    /// What the team is expected to have finished.
+    Outlook(Outlook),
+}
+
+impl Adaptive {
+    /// Makes the plan of an adaptive kind, or returns which input is missing. Zero threads are an error.
+    pub(crate) fn new(
+        kind: Kind,
+        trips: u64,
+        threads: usize,
+        minimum: u64,
+        inputs: &Inputs,
+    ) -> Result<Adaptive, Invalid> {
+        let bold = match kind {
+            Kind::Bold => Some(Bold::new(inputs.mean_ns(kind)?, inputs.deviation_ns(kind)?, inputs.overhead_ns(kind)?)),
+            _ => None,
+        };
+        let weights = inputs.weights(threads)?.unwrap_or_else(|| vec![1.0; threads].into_boxed_slice());
+        let batches = Batches::new(trips, threads as u64, minimum);
+        Ok(Adaptive { kind, trips, threads, minimum: minimum.max(1), batches, weights, bold })
+    }
+
+    /// Returns the number of iterations of the loop.
+    #[must_use]
+    pub fn trips(&self) -> u64 {
+        self.trips
+    }
+
+    /// Returns empty statistics of one thread for this schedule.
+    #[must_use]
+    pub fn statistics(&self, timing: Timing) -> Statistics {
+        let measure = if matches!(self.kind, Kind::Af | Kind::Maf) { Measure::Spread } else { Measure::Recent };
+        let dispatch = matches!(self.kind, Kind::AwfD | Kind::AwfE | Kind::Maf);
+        Statistics::new(measure, timing, dispatch)
+    }
+
+    /// Replaces the weights, one for each thread, of `wf` and `awf`: between two instances, while no thread asks.
+    pub fn set_weights(&mut self, weights: &[f64]) -> Result<(), Invalid> {
+        let inputs = Inputs { weights: Some(weights.to_vec()), ..Inputs::default() };
+        if let Some(weights) = inputs.weights(self.threads)? {
+            self.weights = weights;
+        }
+        Ok(())
+    }
+
+    /// Returns what a thread needs to know for its next size. Threads outside the team are treated as the last thread.
+    pub fn request(&self, thread: usize, team: &(impl Team + ?Sized)) -> Request {
+        let thread = thread.min(self.threads - 1);
+        let given = self.weights[thread];
+        Request(match self.kind {
+            Kind::AwfB | Kind::AwfD => Basis::Batch(weighted::weight(thread, self.threads, given, team)),
+            Kind::AwfC | Kind::AwfE => Basis::Chunk(weighted::weight(thread, self.threads, given, team)),
+            Kind::Af | Kind::Maf => match Spreads::new(thread, self.threads, team) {
+                Some(spreads) => Basis::Spreads(spreads),
+                None => Basis::WarmUp,
+            },
+            Kind::Bold => match &self.bold {
+                Some(bold) => Basis::Outlook(bold.outlook(self.threads, team)),
+                None => Basis::WarmUp,
+            },
+            _ => Basis::Batch(given),
+        })
+    }
+
+    /// Returns the next size after `given_out` iterations: at least the smallest size, unless less remains. 0: the loop
+    /// has ended.
+    #[must_use]
+    pub fn size(&self, request: &Request, given_out: u64) -> u64 {
+        let remaining = self.trips.saturating_sub(given_out);
+        if remaining == 0 {
+            return 0;
+        }
+        let threads = self.threads as u64;
+        let size = match &request.0 {
+            Basis::Batch(weight) => self.batches.weighted(given_out, |size| weighted::scaled(*weight, size)),
+            Basis::Chunk(weight) => weighted::scaled(*weight, batches::half(remaining, threads)),
+            Basis::Spreads(spreads) => factoring::largest(self.trips, threads).min(spreads.size(remaining)),
+            Basis::WarmUp => factoring::warm_up(self.trips, threads),
+            Basis::Outlook(outlook) => self.bold.as_ref().map_or(1, |bold| bold.size(outlook, remaining, threads)),
+        };
+        size.max(self.minimum).min(remaining)
+    }
+}

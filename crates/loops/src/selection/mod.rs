@@ -1,0 +1,40 @@
+//! Selection: finds a schedule for a loop while the program runs, from a portfolio.
+//!
+//! Before each instance the caller asks for the index of a schedule, and after it records what the instance took. Four
+//! ways:
+//!
+//! - [`auto`]: tries all schedules in rounds, and drops those that are slower by the evidence of all rounds.
+//! - [`expert`]: rules from load imbalance and the cost of requests.
+//! - [`exhaustive`]: tries each schedule once, and keeps the fastest.
+//! - [`random`]: the larger the imbalance, the more likely is another schedule.
+//!
+//! The last three are as in Auto4OMP (Mohammed, Korndörfer, Eleliemy and Ciorba, IEEE Trans. Parallel Distrib. Syst.,
+//! 2022), and serve for comparison.
+
+pub mod auto;
+pub mod change;
+pub mod exhaustive;
+pub mod expert;
+pub mod random;
+pub mod record;
+
+pub use record::{Record, Select};
+
+use crate::kind::Kind;
+
+/// Schedules that need no profile, by their overhead, the lowest first (Auto4OMP's order).
+pub const PORTFOLIO: [Kind; 13] = [
+    Kind::Static,
+    Kind::Mfsc,
+    Kind::Tss,
+    Kind::Gss,
+    Kind::Fac2,
+    Kind::StaticSteal,
+    Kind::Ss,
+    Kind::AwfB,
+    Kind::AwfC,
+    Kind::AwfD,
+    Kind::AwfE,
+    Kind::Af,
+    Kind::Maf,
+];

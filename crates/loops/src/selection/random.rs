@@ -1,0 +1,40 @@
+//! The larger the load imbalance, the more likely is another schedule, chosen at random.
+//!
+//! Source: Auto4OMP, RandomSel: the probability is ten times LIB, at most 1.
+
+use ::random::Random;
+
+use crate::selection::record::{Record, Select};
+
+/// Probability of another schedule, divided by LIB.
+const EAGERNESS: f64 = 10.0;
+
+/// Selection by chance.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    schedules: usize,
+    selected: usize,
+    random: Random,
+}
+
+impl Chance {
+    /// Begins with a number of schedules. Zero count as one.
+    #[must_use]
+    pub fn new(schedules: usize, seed: u64) -> Chance {
+        let mut random = Random::new(seed);
+        let schedules = schedules.max(1);
+        Chance { schedules, selected: random.below(schedules), random }
+    }
+}
+
+impl Select for Chance {
+    fn select(&mut self) -> usize {
+        self.selected
+    }
+
+    fn record(&mut self, record: &Record) {
+        if self.random.unit() < EAGERNESS * record.lib {
+            self.selected = self.random.below(self.schedules);
+        }
+    }
+}
