@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#include "particles.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "array.h"
+#include "spline.h"
+
+// Of the gas outside the explosion. The explosion's pressure in the whole cube would be 10^6 times as high.
+static const double cold_energy = 1e-6;
+
+// The energy is spread as a kernel is, with this smoothing length, in lattice spacings.
+static const double explosion_spacings = 1.5;
+
+static double *numbers(size_t count)
+{
+    return zeroed_array(CACHE_LINE, count, sizeof(double));
+}
+
+static double explosion_weight(const struct particles *particles, size_t i)
+{
+    double x = particles->x[i], y = particles->y[i], z = particles->z[i];
+    return spline(sqrt(x * x + y * y + z * z), explosion_spacings / (double)particles->edge);
+}
+
+static void place(struct particles *particles)
+{
+    const size_t edge = particles->edge;
+    const double spacing = 1 / (double)edge;
+    double weight = 0;
+    for (size_t i = 0; i < particles->count; i++) {
+        particles->x[i] = ((double)(i % edge) + 0.5) * spacing - 0.5;
+        particles->y[i] = ((double)(i / edge % edge) + 0.5) * spacing - 0.5;
+        particles->z[i] = ((double)(i / edge / edge) + 0.5) * spacing - 0.5;
+        particles->density[i] = 1;
+        particles->smoothing[i] = smoothing_per_distance * spacing;
+        weight += explosion_weight(particles, i);
+    }
+    for (size_t i = 0; i < particles->count; i++)
+        particles->energy[i] = cold_energy + explosion_weight(particles, i) / weight / particles->mass;
+}
+
+void particles_create(struct particles *particles, size_t size, double gamma)
+{
+    const size_t count = size * size * size;
+    *particles = (struct particles){
+        .count = count,
+        .edge = size,
+        .mass = 1 / (double)count,
+        .gamma = gamma,
+        .x = numbers(count),
+        .y = numbers(count),
+        .z = numbers(count),
+        .vx = numbers(count),
+        .vy = numbers(count),
+        .vz = numbers(count),
+        .energy = numbers(count),
+        .half_vx = numbers(count),
+        .half_vy = numbers(count),
+        .half_vz = numbers(count),
+        .half_energy = numbers(count),
+        .smoothing = numbers(count),
+        .density = numbers(count),
+        .pressure = numbers(count),
+        .sound_speed = numbers(count),
+        .gradient = zeroed_array(CACHE_LINE, count, sizeof *particles->gradient),
+        .ax = numbers(count),
+        .ay = numbers(count),
+        .az = numbers(count),
+        .energy_rate = numbers(count),
+        .signal_speed = numbers(count),
+    };
+    place(particles);
+}
+
+void particles_destroy(struct particles *particles)
+{
+    double *const arrays[] = {
+        particles->x,           particles->y,        particles->z,           particles->vx,
+        particles->vy,          particles->vz,       particles->energy,      particles->half_vx,
+        particles->half_vy,     particles->half_vz,  particles->half_energy, particles->smoothing,
+        particles->density,     particles->pressure, particles->sound_speed, particles->ax,
+        particles->ay,          particles->az,       particles->energy_rate, particles->signal_speed,
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    free(particles->gradient);
+}
