@@ -171,7 +171,7 @@ if built sedov; then
     works sedov --size 18 --steps 68
     equal "radius of sedov" "$(grep -o '"xi0":1.15167,\|"radius_compared":true' "$scratch/truth" | wc -l)" 2
     works sedov --size 9 --steps 2 --gamma 1.4
-    equal "factor of sedov for 1.4" "$(grep -o '"xi0":1.0328[0-9]*,' "$scratch/truth" | wc -l)" 1
+    equal "factor of sedov for 1.4" "$(grep -o '"xi0":1.03278,' "$scratch/truth" | wc -l)" 1
     # The blast fills the cube, and kernels have their largest size.
     works sedov --size 8 --steps 60 --threads 3
 fi
