@@ -34,14 +34,15 @@ void cells_destroy(struct cells *cells)
 
 static void clear(struct cells *cells, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_CLEAR_CELLS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_CLEAR_CELLS);
 #pragma omp for schedule(static) nowait
         for (long cell = 0; cell < cells->count; cell++)
             cells->filled[cell] = 0;
-        loop_leave(loops, LOOP_CLEAR_CELLS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
 static long coordinate(const struct cells *cells, double position)
@@ -52,9 +53,9 @@ static long coordinate(const struct cells *cells, double position)
 
 static void assign(struct cells *cells, const struct particles *particles, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_ASSIGN_CELLS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_ASSIGN_CELLS);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++) {
             long at_x = coordinate(cells, particles->x[i]);
@@ -65,12 +66,13 @@ static void assign(struct cells *cells, const struct particles *particles, struc
 #pragma omp atomic
             cells->filled[cell]++;
         }
-        loop_leave(loops, LOOP_ASSIGN_CELLS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
-// Turns the counts into the first places of the cells, and empties the cells.
-static void divide_places(struct cells *cells)
+// Computes the first place of each cell, a prefix sum of the numbers of members, and sets these numbers to 0.
+static void sum_prefixes(struct cells *cells)
 {
     uint32_t place = 0;
     for (long cell = 0; cell < cells->count; cell++) {
@@ -81,12 +83,12 @@ static void divide_places(struct cells *cells)
     cells->begin[cells->count] = place;
 }
 
-// The order within a cell depends on which thread is first.
+// The order within a cell depends on which thread adds its particle first.
 static void fill(struct cells *cells, const struct particles *particles, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_FILL_CELLS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_FILL_CELLS);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++) {
             uint32_t cell = cells->cell_of[i], place;
@@ -94,11 +96,12 @@ static void fill(struct cells *cells, const struct particles *particles, struct 
             place = cells->filled[cell]++;
             cells->members[cells->begin[cell] + place] = (uint32_t)i;
         }
-        loop_leave(loops, LOOP_FILL_CELLS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
-// By insertion: a cell has few members, most of them in order.
+// Insertion sort: a cell has few members, and most are in order.
 static void sort_members(uint32_t *members, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -110,7 +113,7 @@ static void sort_members(uint32_t *members, size_t count)
     }
 }
 
-static double largest_kernel(const struct cells *cells, const struct particles *particles, long cell)
+static double largest_kernel_radius(const struct cells *cells, const struct particles *particles, long cell)
 {
     double largest = 0;
     for (uint32_t place = cells->begin[cell]; place < cells->begin[cell + 1]; place++)
@@ -118,24 +121,25 @@ static double largest_kernel(const struct cells *cells, const struct particles *
     return largest;
 }
 
-// Sums over neighbours follow the order within the cells, so this makes them the same in every run.
+// Sums over neighbours are made in the order of the members, so sorting gives them the same bits in every run.
 static void sort(struct cells *cells, const struct particles *particles, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_SORT_CELLS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_SORT_CELLS);
 #pragma omp for schedule(static) nowait
         for (long cell = 0; cell < cells->count; cell++) {
             uint32_t begin = cells->begin[cell];
             sort_members(&cells->members[begin], cells->begin[cell + 1] - begin);
-            cells->reach[cell] = largest_kernel(cells, particles, cell);
+            cells->reach[cell] = largest_kernel_radius(cells, particles, cell);
         }
-        loop_leave(loops, LOOP_SORT_CELLS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
-// Returns the square of the distance between two cells: that of their nearest sides. It is a little too small,
-// because rounding decides which cell has a particle that is on a side.
+// Returns the square of the smallest distance between points of two cells, less a margin: rounding decides which cell
+// has a particle on the border of both.
 static double gap_squared(const struct cells *cells, long dx, long dy, long dz)
 {
     const long offsets[3] = {dx, dy, dz};
@@ -148,8 +152,8 @@ static double gap_squared(const struct cells *cells, long dx, long dy, long dz)
     return sum * cells->width * cells->width * (1 - 1e-9);
 }
 
-// Returns the distance in cells to the farthest cell with a kernel that ends in this one, or that a kernel of this
-// one ends in. `limit` is the range of the largest kernel of all.
+// Returns the distance, in cells, to the farthest cell that a kernel of this cell reaches or that has a kernel which
+// reaches this cell. `limit` is the range of the largest kernel of all.
 static long range_of(const struct cells *cells, long cell, long limit)
 {
     long at_x = cell % cells->edge, at_y = cell / cells->edge % cells->edge;
@@ -177,21 +181,22 @@ static void find_ranges(struct cells *cells, struct loops *loops)
     for (long cell = 0; cell < cells->count; cell++)
         largest = larger(largest, cells->reach[cell]);
     const long limit = (long)ceil(largest / cells->width);
+    LOOP_BEGIN(loops, LOOP_RANGE_OF_CELLS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_RANGE_OF_CELLS);
 #pragma omp for schedule(static) nowait
         for (long cell = 0; cell < cells->count; cell++)
             cells->range[cell] = range_of(cells, cell, limit);
-        loop_leave(loops, LOOP_RANGE_OF_CELLS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
 void cells_build(struct cells *cells, const struct particles *particles, struct loops *loops)
 {
     clear(cells, loops);
     assign(cells, particles, loops);
-    divide_places(cells);
+    sum_prefixes(cells);
     fill(cells, particles, loops);
     sort(cells, particles, loops);
     find_ranges(cells, loops);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Cell list: which particles are in which cell of a grid, so that neighbours are looked for in nearby cells only.
+// Cell list: which particles are in which cell of a grid, so that neighbours are searched in nearby cells only.
 //
-// A cell is as wide as a kernel of the gas at rest. In the hot centre kernels are wider: each cell has a range, the
-// number of cells in each direction beyond which no particle can be a neighbour of one of its own.
+// A cell is at least as wide as the radius of a kernel in the gas at rest. In the hot centre kernels are larger: each
+// cell has a range, a number of cells in each direction. Particles further away are not neighbours of its members.
 #ifndef COX_WORKLOADS_SEDOV_CELLS_H
 #define COX_WORKLOADS_SEDOV_CELLS_H
 
@@ -12,7 +12,7 @@
 #include "loops.h"
 #include "particles.h"
 
-// For 400 particles along an edge of the cube.
+// For the largest --size: 400 / 2.4.
 enum { MOST_CELLS_ALONG_EDGE = 166 };
 
 struct cells {
@@ -22,7 +22,7 @@ struct cells {
     uint32_t *cell_of;     // by particle
     uint32_t *begin;       // cell c has members[begin[c]] to members[begin[c + 1] - 1]
     uint32_t *members;     // particles, in ascending order within a cell
-    uint32_t *filled;
+    uint32_t *filled;      // by cell: number of members so far
     double *reach;         // by cell: radius of the largest kernel of its particles
     long *range;           // by cell
 };

@@ -9,8 +9,8 @@
 
 enum { SAMPLE = 200 };
 
-// Particles from everywhere, also of the few in the hot centre: half of the sample is among those with the widest
-// kernels that random choices meet.
+// Returns a particle of the sample. Each second one has the widest kernel of 500 random particles, so that the few
+// particles of the hot centre are in the sample, too.
 static size_t sampled(const struct particles *particles, size_t number)
 {
     struct random_sequence sequence = random_numbered(number);
@@ -26,7 +26,7 @@ static size_t sampled(const struct particles *particles, size_t number)
 void check_lattice_density(const struct particles *particles)
 {
     for (size_t i = 0; i < particles->count; i++)
-        if (!(fabs(particles->density[i] - 1) < 0.01))
+        if (!(fabs(particles->density[i] - 1) < lattice_density_error))
             check_failed("at the start, the density at particle %zu is %g instead of 1", i, particles->density[i]);
 }
 
@@ -76,4 +76,15 @@ void check_gradients(const struct particles *particles, const struct neighbours 
 {
     for (size_t number = 0; number < SAMPLE; number++)
         check_gradient(particles, neighbours, sampled(particles, number));
+}
+
+void check_sound_speeds(const struct particles *particles)
+{
+    for (size_t i = 0; i < particles->count; i++) {
+        double squared = particles->sound_speed[i] * particles->sound_speed[i];
+        double expected = particles->gamma * particles->pressure[i] / particles->density[i];
+        if (!(fabs(squared - expected) <= 1e-12 * expected))
+            check_failed("at particle %zu, the speed of sound is %g, and not %g as pressure and density say", i,
+                         particles->sound_speed[i], sqrt(expected));
+    }
 }

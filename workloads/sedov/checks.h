@@ -15,4 +15,7 @@ void check_neighbours(const struct particles *particles, const struct neighbours
 // The gradient of the coordinates themselves, at the same sample, is the unit matrix.
 void check_gradients(const struct particles *particles, const struct neighbours *neighbours);
 
+// In an ideal gas, gamma * pressure is density * (speed of sound)^2.
+void check_sound_speeds(const struct particles *particles);
+
 #endif

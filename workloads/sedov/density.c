@@ -18,22 +18,23 @@ static double density_at(const struct particles *particles, const struct neighbo
 
 void density_sum(struct particles *particles, const struct neighbours *neighbours, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_DENSITY);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_DENSITY);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++)
             particles->density[i] = density_at(particles, neighbours, i);
-        loop_leave(loops, LOOP_DENSITY);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
 void density_equation_of_state(struct particles *particles, struct loops *loops)
 {
     const double gamma = particles->gamma;
+    LOOP_BEGIN(loops, LOOP_EQUATION_OF_STATE);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_EQUATION_OF_STATE);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++) {
             double energy = particles->energy[i];
@@ -42,20 +43,22 @@ void density_equation_of_state(struct particles *particles, struct loops *loops)
             particles->pressure[i] = (gamma - 1) * particles->density[i] * energy;
             particles->sound_speed[i] = sqrt(gamma * (gamma - 1) * energy);
         }
-        loop_leave(loops, LOOP_EQUATION_OF_STATE);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
 void density_smoothing_length(struct particles *particles, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_SMOOTHING_LENGTH);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_SMOOTHING_LENGTH);
 #pragma omp for schedule(runtime) nowait
         for (size_t i = 0; i < particles->count; i++) {
             double wanted = smoothing_per_distance * cbrt(particles->mass / particles->density[i]);
             particles->smoothing[i] = fmin(0.5 * (particles->smoothing[i] + wanted), longest_smoothing);
         }
-        loop_leave(loops, LOOP_SMOOTHING_LENGTH);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }

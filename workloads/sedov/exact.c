@@ -18,12 +18,12 @@ static struct profile rates(double gamma, double s, struct profile at)
     double v = (1 + at.w) / gamma;
     double v_rate = at.w * ((3 * gamma - 1) * v - 5) /
                     (at.w * (2 * (1 - v) / v - gamma) - gamma * (1 - v));
-    // Density times Z / (gamma (gamma - 1)), the part of heat, and of motion.
-    double heat = (1 - v) * v * v / (2 * at.w), motion = v * v / 2;
+    // Thermal energy is Z / (gamma (gamma - 1)) times the density; Z is known from v.
+    double thermal = (1 - v) * v * v / (2 * at.w), kinetic = v * v / 2;
     return (struct profile){
         .w = gamma * v_rate,
         .log_density = (v_rate + 3 * v) / (1 - v),
-        .energy = exp(at.log_density + 5 * s) * (heat + motion),
+        .energy = exp(at.log_density + 5 * s) * (thermal + kinetic),
     };
 }
 
@@ -33,7 +33,7 @@ static struct profile advanced(struct profile at, double step, struct profile ra
                             at.energy + step * rate.energy};
 }
 
-// Runge and Kutta's method, from the shock inwards.
+// Integrates from the shock inwards by the classical Runge-Kutta method.
 double exact_xi0(double gamma)
 {
     const double step = -1e-3;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #include "forces.h"
 
-// Artificial viscosity (Monaghan and Gingold 1983), with the usual factors. It turns the motion of particles towards
-// each other into heat, and so gives a shock a width of a few smoothing lengths.
+// Artificial viscosity (Monaghan and Gingold 1983) with the usual factors alpha, beta and epsilon. It turns the motion
+// of particles towards each other into heat, so a shock is a few smoothing lengths wide.
 static const double viscosity_linear = 1, viscosity_quadratic = 2, viscosity_softening = 0.01;
 
-// Returns the viscous pressure of a pair, divided by density squared. `approach` is the product of the differences of
-// position and velocity: negative if the two come closer.
+// Returns the viscous pressure of a pair divided by density squared. `approach` is the scalar product of the
+// differences of position and of velocity: negative if the two come closer.
 static double viscosity(const struct particles *particles, size_t i, size_t j, double approach, double distance)
 {
     if (approach >= 0)
@@ -50,7 +50,7 @@ static void interact(struct particles *particles, const struct neighbours *neigh
         expansion += vx * mine.x + vy * mine.y + vz * mine.z;
         heating += 0.5 * viscous * (vx * mean.x + vy * mean.y + vz * mean.z);
 
-        // Sound from both sides, and three times the speed of approach (Monaghan 1997).
+        // Signal speed of a pair (Monaghan 1997).
         double towards = approach < 0 ? -3 * approach / to.distance : 0;
         fastest = larger(fastest, particles->sound_speed[i] + particles->sound_speed[j] + towards);
     }
@@ -64,12 +64,13 @@ static void interact(struct particles *particles, const struct neighbours *neigh
 void forces_momentum_and_energy(struct particles *particles, const struct neighbours *neighbours,
                                 struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_MOMENTUM_AND_ENERGY);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_MOMENTUM_AND_ENERGY);
 #pragma omp for schedule(runtime) nowait
         for (size_t i = 0; i < particles->count; i++)
             interact(particles, neighbours, i);
-        loop_leave(loops, LOOP_MOMENTUM_AND_ENERGY);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Forces between neighbours, and the energy that they move.
+// Forces between neighbours, and the rate at which they change the internal energy.
 //
-// Gradients are integrals (IAD: García-Senz, Cabezón and Escartín 2012), not derivatives of the kernel: the gradient
-// term of a neighbour is a matrix times the vector to it, times the kernel. The matrix makes the gradient of a linear
-// function exact. What a pair exchanges is equal and opposite, so total momentum stays the same up to rounding, and
-// total energy up to the error of the time integration.
+// Gradients come from the integral approach to derivatives (IAD: García-Senz, Cabezón and Escartín 2012), not from the
+// derivative of the kernel: the gradient term of a neighbour is the kernel times a matrix times the vector to it. With
+// that matrix, the gradient of a linear function is exact. Forces of a pair are equal and opposite, so total momentum
+// is conserved up to rounding, and total energy up to the error of the time integration.
 #ifndef COX_WORKLOADS_SEDOV_FORCES_H
 #define COX_WORKLOADS_SEDOV_FORCES_H
 
@@ -25,9 +25,9 @@ void forces_momentum_and_energy(struct particles *particles, const struct neighb
 static inline struct separation separation_of(const struct particles *particles, size_t i, size_t j)
 {
     struct separation to = {
-        .x = nearest(particles->x[j] - particles->x[i]),
-        .y = nearest(particles->y[j] - particles->y[i]),
-        .z = nearest(particles->z[j] - particles->z[i]),
+        .x = minimum_image(particles->x[j] - particles->x[i]),
+        .y = minimum_image(particles->y[j] - particles->y[i]),
+        .z = minimum_image(particles->z[j] - particles->z[i]),
     };
     to.distance = sqrt(to.x * to.x + to.y * to.y + to.z * to.z);
     return to;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #include "forces.h"
 
-// The volume-weighted second moments of the neighbours' positions, whose inverse is the matrix.
+// Returns the second moments of the neighbours' positions, weighted by kernel and volume. The matrix of the gradient
+// terms is their inverse.
 static struct symmetric_matrix moments_at(const struct particles *particles, const struct neighbours *neighbours,
                                           size_t i)
 {
@@ -46,12 +47,13 @@ static struct symmetric_matrix inverse(struct symmetric_matrix m)
 
 void forces_gradient_terms(struct particles *particles, const struct neighbours *neighbours, struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_GRADIENT_TERMS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_GRADIENT_TERMS);
 #pragma omp for schedule(runtime) nowait
         for (size_t i = 0; i < particles->count; i++)
             particles->gradient[i] = inverse(moments_at(particles, neighbours, i));
-        loop_leave(loops, LOOP_GRADIENT_TERMS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }

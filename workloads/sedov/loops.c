@@ -31,44 +31,78 @@ void loops_create(struct loops *loops, size_t threads, bool timed)
     *loops = (struct loops){.threads = threads, .timed = timed};
     if (!timed)
         return;
-    loops->clocks = zeroed_array(CACHE_LINE, threads, sizeof *loops->clocks);
+    loops->finishes = zeroed_array(CACHE_LINE, threads, sizeof *loops->finishes);
     for (size_t loop = 0; loop < LOOP_COUNT; loop++)
         loops->records[loop].thread_ns = zeroed_array(CACHE_LINE, threads, sizeof(uint64_t));
 }
 
 void loops_destroy(struct loops *loops)
 {
-    free(loops->clocks);
+    free(loops->finishes);
     for (size_t loop = 0; loop < LOOP_COUNT; loop++)
         free(loops->records[loop].thread_ns);
 }
 
-void loops_end_step(struct loops *loops)
+void loop_begin(struct loops *loops, enum loop loop, const char *function, int line)
 {
-    loops->steps++;
     if (!loops->timed)
         return;
-    for (size_t loop = 0; loop < LOOP_COUNT; loop++) {
-        struct loop_record *record = &loops->records[loop];
-        uint64_t slowest_ns = 0;
-        for (size_t thread = 0; thread < loops->threads; thread++) {
-            uint64_t *step_ns = &loops->clocks[thread].step_ns[loop];
-            slowest_ns = *step_ns > slowest_ns ? *step_ns : slowest_ns;
-            record->all_ns += *step_ns;
-            record->thread_ns[thread] += *step_ns;
-            *step_ns = 0;
-        }
-        record->slowest_ns += slowest_ns;
-    }
+    loops->present = loop;
+    loops->records[loop].function = function;
+    loops->records[loop].line = line;
+    loops->begin_ns = monotonic_ns();
 }
 
-// Load imbalance as LB4OMP defines it: 0 if all threads take the same time, 100 if one thread does everything.
+void loop_end(struct loops *loops)
+{
+    if (!loops->timed)
+        return;
+    struct loop_record *record = &loops->records[loops->present];
+    record->instances++;
+    record->region_ns += monotonic_ns() - loops->begin_ns;
+    uint64_t last_ns = 0;
+    for (size_t thread = 0; thread < loops->threads; thread++) {
+        uint64_t finish_ns = loops->finishes[thread].monotonic_ns - loops->begin_ns;
+        record->thread_ns[thread] += finish_ns;
+        last_ns = finish_ns > last_ns ? finish_ns : last_ns;
+    }
+    record->last_ns += last_ns;
+}
+
+static double mean_finish_ns(const struct loop_record *record, size_t threads)
+{
+    double sum_ns = 0;
+    for (size_t thread = 0; thread < threads; thread++)
+        sum_ns += (double)record->thread_ns[thread];
+    return sum_ns / (double)threads;
+}
+
+// Load imbalance (LIB) as LB4OMP defines it: 0 if all threads finish together, 100 if one thread does everything.
 static double lib_percent(const struct loop_record *record, size_t threads)
 {
-    if (threads == 1 || record->slowest_ns == 0)
+    if (threads == 1 || record->last_ns == 0)
         return 0;
-    double mean_ns = (double)record->all_ns / (double)threads;
-    return 100 * (1 - mean_ns / (double)record->slowest_ns) * (double)threads / (double)(threads - 1);
+    double ratio = mean_finish_ns(record, threads) / (double)record->last_ns;
+    return 100 * (1 - ratio) * (double)threads / (double)(threads - 1);
+}
+
+static void write_record(struct truth *truth, const struct loops *loops, size_t loop)
+{
+    const struct loop_record *record = &loops->records[loop];
+    truth_object_begin(truth);
+    truth_string(truth, "name", descriptions[loop].name);
+    truth_string(truth, "function", record->function);
+    truth_u64(truth, "line", (uint64_t)record->line);
+    truth_string(truth, "schedule", descriptions[loop].runtime ? "runtime" : "static");
+    truth_u64(truth, "instances", record->instances);
+    truth_u64(truth, "ns", record->region_ns);
+    truth_u64(truth, "last_ns", record->last_ns);
+    truth_double(truth, "lib_percent", lib_percent(record, loops->threads));
+    truth_array_begin(truth, "thread_ns");
+    for (size_t thread = 0; thread < loops->threads; thread++)
+        truth_u64(truth, NULL, record->thread_ns[thread]);
+    truth_array_end(truth);
+    truth_object_end(truth);
 }
 
 void loops_truth(struct truth *truth, const struct loops *loops)
@@ -76,21 +110,7 @@ void loops_truth(struct truth *truth, const struct loops *loops)
     if (!loops->timed)
         return;
     truth_array_begin(truth, "loops");
-    for (size_t loop = 0; loop < LOOP_COUNT; loop++) {
-        const struct loop_record *record = &loops->records[loop];
-        truth_object_begin(truth);
-        truth_string(truth, "name", descriptions[loop].name);
-        truth_string(truth, "function", record->function);
-        truth_u64(truth, "line", (uint64_t)record->line);
-        truth_string(truth, "schedule", descriptions[loop].runtime ? "runtime" : "static");
-        truth_u64(truth, "instances", loops->steps);
-        truth_u64(truth, "ns", record->slowest_ns);
-        truth_double(truth, "lib_percent", lib_percent(record, loops->threads));
-        truth_array_begin(truth, "thread_ns");
-        for (size_t thread = 0; thread < loops->threads; thread++)
-            truth_u64(truth, NULL, record->thread_ns[thread]);
-        truth_array_end(truth);
-        truth_object_end(truth);
-    }
+    for (size_t loop = 0; loop < LOOP_COUNT; loop++)
+        write_record(truth, loops, loop);
     truth_array_end(truth);
 }

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The OpenMP loops of a time step, and how long each thread spends in each of them.
+// The OpenMP loops of a time step, and when each thread finishes its share of each loop.
 //
-// Every loop is a parallel region around an `omp for` with `nowait`: a thread reads the clock before and after its
-// iterations, so the wait for the others is not part of its time. Without --truth no clock is read.
+// Every loop is an `omp for` with `nowait` in a parallel region of its own. The finish time of a thread goes from the
+// start of the region, which is the same moment for the whole team, until the thread has no iteration left. It
+// contains how long the thread took to arrive, and not its wait for the others. Without --truth no clock is read.
+//
+//     LOOP_BEGIN(loops, LOOP_DENSITY);
+//     #pragma omp parallel
+//         {
+//     #pragma omp for schedule(static) nowait
+//             for (...)
+//                 ...
+//             loop_thread_finished(loops);
+//         }
+//     loop_end(loops);
 #ifndef COX_WORKLOADS_SEDOV_LOOPS_H
 #define COX_WORKLOADS_SEDOV_LOOPS_H
 
@@ -36,59 +47,47 @@ enum loop {
     LOOP_COUNT
 };
 
-// The times of one thread in the present step, on cache lines of its own.
-struct loop_clock {
-    _Alignas(CACHE_LINE) uint64_t begin_ns;
-    uint64_t step_ns[LOOP_COUNT];
+// When a thread finished the present loop, on a cache line of its own.
+struct loop_finish {
+    _Alignas(CACHE_LINE) uint64_t monotonic_ns;
 };
 
-// One loop over all steps so far.
+// Sums over the instances of one loop so far.
 struct loop_record {
     const char *function;    // where the loop is
     int line;
-    uint64_t slowest_ns;     // sum over the steps of the time of the slowest thread
-    uint64_t all_ns;         // sum over the steps and threads
-    uint64_t *thread_ns;     // sum over the steps, by thread
+    uint64_t instances;
+    uint64_t region_ns;      // from the start to the end of the parallel region
+    uint64_t last_ns;        // finish time of the last thread
+    uint64_t *thread_ns;     // finish time, by thread
 };
 
 struct loops {
     size_t threads;
-    uint64_t steps;
     bool timed;
-    struct loop_clock *clocks;    // by thread
+    enum loop present;              // the loop between LOOP_BEGIN and loop_end
+    uint64_t begin_ns;              // when it began
+    struct loop_finish *finishes;   // by thread
     struct loop_record records[LOOP_COUNT];
 };
 
 void loops_create(struct loops *loops, size_t threads, bool timed);
 void loops_destroy(struct loops *loops);
 
-// Adds the times of the step that has just ended to the records. Call outside parallel regions.
-void loops_end_step(struct loops *loops);
-
 // Writes the JSON member "loops".
 void loops_truth(struct truth *truth, const struct loops *loops);
 
-static inline void loop_enter(struct loops *loops, enum loop loop, const char *function, int line)
-{
-    if (!loops->timed)
-        return;
-    int thread = omp_get_thread_num();
-    if (thread == 0) {
-        loops->records[loop].function = function;
-        loops->records[loop].line = line;
-    }
-    loops->clocks[thread].begin_ns = monotonic_ns();
-}
+// The main thread calls these two before and after the parallel region. The macro stands directly before
+// `#pragma omp parallel`; the line that it records is that of `#pragma omp for`, two lines further down.
+void loop_begin(struct loops *loops, enum loop loop, const char *function, int line);
+#define LOOP_BEGIN(loops, loop) loop_begin((loops), (loop), __func__, __LINE__ + 3)
+void loop_end(struct loops *loops);
 
-// Stands directly before `#pragma omp for`.
-#define LOOP_ENTER(loops, loop) loop_enter((loops), (loop), __func__, __LINE__ + 1)
-
-static inline void loop_leave(struct loops *loops, enum loop loop)
+// Each thread calls this when it has no iteration left.
+static inline void loop_thread_finished(struct loops *loops)
 {
-    if (!loops->timed)
-        return;
-    struct loop_clock *clock = &loops->clocks[omp_get_thread_num()];
-    clock->step_ns[loop] += monotonic_ns() - clock->begin_ns;
+    if (loops->timed)
+        loops->finishes[omp_get_thread_num()].monotonic_ns = monotonic_ns();
 }
 
 #endif

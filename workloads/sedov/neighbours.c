@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #include "neighbours.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +18,7 @@ void neighbours_create(struct neighbours *neighbours, const struct particles *pa
 {
     *neighbours = (struct neighbours){0};
     neighbours->counts = zeroed_array(CACHE_LINE, particles->count, sizeof *neighbours->counts);
-    // Room for a uniform gas and a half; the lists grow when a particle has more.
+    // 1.5 times the number in a uniform gas; the lists grow when a particle has more.
     const double uniform = 4 * M_PI / 3 * pow(2 * smoothing_per_distance, 3);
     make_lists(neighbours, particles, (size_t)(1.5 * uniform));
 }
@@ -34,14 +33,15 @@ void neighbours_destroy(struct neighbours *neighbours)
 static uint32_t find_in_cell(const struct neighbours *neighbours, const struct cells *cells,
                              const struct particles *particles, size_t i, long cell, uint32_t count)
 {
-    // A copy of the pointers, which the compiler need not load again after each store to the list.
+    // A copy of the pointers: the compiler need not load them again after each store to the list.
     const struct particles local = *particles;
     const uint32_t *members = cells->members;
     const uint32_t end = cells->begin[cell + 1], capacity = (uint32_t)neighbours->capacity;
     uint32_t *list = &neighbours->lists[i * capacity];
     for (uint32_t place = cells->begin[cell]; place < end; place++) {
         uint32_t j = members[place];
-        // Stored first, and kept if it is a neighbour: faster than a branch that nothing can predict.
+        // Always stored, and overwritten by the next one unless it is a neighbour: a branch would often be
+        // mispredicted.
         if (count < capacity)
             list[count] = j;
         count += j != i && are_neighbours(&local, i, j);
@@ -66,7 +66,7 @@ static void look_along(struct nearby *nearby, const struct cells *cells, long ho
             gap = (double)(home + offset) * cells->width - (position + 0.5);
         else if (offset < 0)
             gap = position + 0.5 - (double)(home + offset + 1) * cells->width;
-        // Rounding decides which cell has a particle that is on a side.
+        // A margin: rounding decides which cell has a particle on the border of two.
         gap = larger(gap - 1e-9, 0);
         nearby->cell[nearby->count] = moved(cells, home, offset);
         nearby->gap_squared[nearby->count++] = gap * gap;
@@ -100,17 +100,19 @@ static uint32_t find_around(const struct neighbours *neighbours, const struct ce
 static void find(struct neighbours *neighbours, const struct cells *cells, const struct particles *particles,
                  struct loops *loops)
 {
+    LOOP_BEGIN(loops, LOOP_FIND_NEIGHBOURS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_FIND_NEIGHBOURS);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++)
             neighbours->counts[i] = find_around(neighbours, cells, particles, i);
-        loop_leave(loops, LOOP_FIND_NEIGHBOURS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
 }
 
-// What the particle with the lower number adds for a pair, the other one subtracts.
+// Returns the particle's term of a sum that is 0 if each pair is in both lists: for each pair, the particle with the
+// lower number adds a digest of the pair, and the other one subtracts it.
 static uint64_t digest_of_pairs(const struct neighbours *neighbours, size_t i)
 {
     const uint32_t *list = neighbours_of(neighbours, i);
@@ -130,21 +132,22 @@ struct sums {
     uint64_t total, most, balance;
 };
 
-// Whole numbers: the sums are the same in any order.
+// The sums are of whole numbers, so they are the same in any order.
 static struct sums count_neighbours(const struct neighbours *neighbours, size_t count, struct loops *loops)
 {
     uint64_t total = 0, most = 0, balance = 0;
+    LOOP_BEGIN(loops, LOOP_COUNT_NEIGHBOURS);
 #pragma omp parallel reduction(+ : total, balance) reduction(max : most)
     {
-        LOOP_ENTER(loops, LOOP_COUNT_NEIGHBOURS);
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < count; i++) {
             total += neighbours->counts[i];
             most = neighbours->counts[i] > most ? neighbours->counts[i] : most;
             balance += digest_of_pairs(neighbours, i);
         }
-        loop_leave(loops, LOOP_COUNT_NEIGHBOURS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
     return (struct sums){total, most, balance};
 }
 
@@ -159,6 +162,6 @@ void neighbours_find(struct neighbours *neighbours, const struct cells *cells, c
         sums = count_neighbours(neighbours, particles->count, loops);
     }
     if (sums.balance != 0)
-        check_failed("a particle is not in the list of one of its neighbours, in step %" PRIu64, loops->steps);
+        check_failed("a particle is not in the list of one of its neighbours");
     neighbours->total = sums.total;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Who is whose neighbour: two particles are neighbours if the kernel of one of them reaches the other one. So each
-// is in the list of the other, and forces between them are equal and opposite.
+// Lists of neighbours. Two particles are neighbours if the kernel of one of them reaches the other one. So each is in
+// the list of the other, and forces between them are equal and opposite.
 #ifndef COX_WORKLOADS_SEDOV_NEIGHBOURS_H
 #define COX_WORKLOADS_SEDOV_NEIGHBOURS_H
 
@@ -38,9 +38,9 @@ struct separation {
 
 static inline double separation_squared(const struct particles *particles, size_t i, size_t j)
 {
-    double x = nearest(particles->x[j] - particles->x[i]);
-    double y = nearest(particles->y[j] - particles->y[i]);
-    double z = nearest(particles->z[j] - particles->z[i]);
+    double x = minimum_image(particles->x[j] - particles->x[i]);
+    double y = minimum_image(particles->y[j] - particles->y[i]);
+    double z = minimum_image(particles->z[j] - particles->z[i]);
     return x * x + y * y + z * z;
 }
 

@@ -7,10 +7,11 @@
 #include "array.h"
 #include "spline.h"
 
-// Of the gas outside the explosion. The explosion's pressure in the whole cube would be 10^6 times as high.
-static const double cold_energy = 1e-6;
+// Internal energy per mass of the gas outside the explosion: so low that the pressure ahead of the shock does not
+// matter, as the exact solution assumes. The explosion's energy, spread over the cube, would be 10^6 times as high.
+static const double background_energy = 1e-6;
 
-// The energy is spread as a kernel is, with this smoothing length, in lattice spacings.
+// The explosion's energy is distributed like the kernel with this smoothing length, in lattice spacings.
 static const double explosion_spacings = 1.5;
 
 static double *numbers(size_t count)
@@ -38,7 +39,7 @@ static void place(struct particles *particles)
         weight += explosion_weight(particles, i);
     }
     for (size_t i = 0; i < particles->count; i++)
-        particles->energy[i] = cold_energy + explosion_weight(particles, i) / weight / particles->mass;
+        particles->energy[i] = background_energy + explosion_weight(particles, i) / weight / particles->mass;
 }
 
 void particles_create(struct particles *particles, size_t size, double gamma)

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BLOCK = 512 };    // particles
+// Particles. Small enough for several blocks in the smallest run.
+enum { BLOCK = 128 };
 
 static void add(struct totals *sum, const struct totals *more)
 {
@@ -13,7 +14,7 @@ static void add(struct totals *sum, const struct totals *more)
     sum->momentum_x += more->momentum_x;
     sum->momentum_y += more->momentum_y;
     sum->momentum_z += more->momentum_z;
-    sum->speed += more->speed;
+    sum->momentum_sum += more->momentum_sum;
     sum->compression += more->compression;
     sum->compression_radius += more->compression_radius;
 }
@@ -24,7 +25,7 @@ static struct totals of_particle(const struct particles *particles, size_t i)
     double x = particles->x[i], y = particles->y[i], z = particles->z[i];
     double vx = particles->vx[i], vy = particles->vy[i], vz = particles->vz[i];
     double speed_squared = vx * vx + vy * vy + vz * vz;
-    double excess = larger(particles->density[i] - 1, 0);
+    double excess = larger(particles->density[i] - 1 - lattice_density_error, 0);
     double compression = excess * excess * excess * excess;
     return (struct totals){
         .kinetic = 0.5 * mass * speed_squared,
@@ -32,7 +33,7 @@ static struct totals of_particle(const struct particles *particles, size_t i)
         .momentum_x = mass * vx,
         .momentum_y = mass * vy,
         .momentum_z = mass * vz,
-        .speed = mass * sqrt(speed_squared),
+        .momentum_sum = mass * sqrt(speed_squared),
         .compression = compression,
         .compression_radius = compression * sqrt(x * x + y * y + z * z),
     };
@@ -54,14 +55,15 @@ struct totals totals_sum(const struct particles *particles, struct loops *loops)
 {
     const size_t blocks = (particles->count + BLOCK - 1) / BLOCK;
     struct totals *parts = zeroed_array(CACHE_LINE, blocks, sizeof *parts);
+    LOOP_BEGIN(loops, LOOP_TOTALS);
 #pragma omp parallel
     {
-        LOOP_ENTER(loops, LOOP_TOTALS);
 #pragma omp for schedule(static) nowait
         for (size_t block = 0; block < blocks; block++)
             parts[block] = of_block(particles, block);
-        loop_leave(loops, LOOP_TOTALS);
+        loop_thread_finished(loops);
     }
+    loop_end(loops);
     struct totals sum = {0};
     for (size_t block = 0; block < blocks; block++)
         add(&sum, &parts[block]);

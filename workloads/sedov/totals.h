@@ -11,8 +11,8 @@
 struct totals {
     double kinetic, internal;
     double momentum_x, momentum_y, momentum_z;
-    double speed;                 // sum of mass times speed: what momentum is compared with
-    double compression;           // sum over the particles denser than at the start of (density - 1)^4
+    double momentum_sum;          // of the particles' absolute values: what momentum is compared with
+    double compression;           // of (density - 1.01)^4 over the particles that are denser than 1.01
     double compression_radius;    // the same times the particle's radius
 };
 
@@ -21,7 +21,8 @@ struct totals {
 struct totals totals_sum(const struct particles *particles, struct loops *loops);
 
 // The shock is where the gas is densest. The mean radius of the particles, weighted by the fourth power of their
-// compression, is less noisy than the radius of the densest particle or shell.
+// compression, is less noisy than the radius of the densest particle or shell. Gas that the shock has not reached has
+// weight 0: its density is within 1 % of 1. Returns 0 if no gas is compressed.
 double totals_shock_radius(const struct totals *totals);
 
 #endif
