@@ -14,6 +14,10 @@ static const double background_energy = 1e-6;
 // The explosion's energy is distributed like the kernel with this smoothing length, in lattice spacings.
 static const double explosion_spacings = 1.5;
 
+// Moves the lattice, in spacings, so that the explosion is not in a centre of symmetry of the lattice. Otherwise forces
+// that are not equal and opposite would cancel in the total momentum.
+static const double lattice_x = 0.07, lattice_y = 0.19, lattice_z = 0.31;
+
 static double *numbers(size_t count)
 {
     return zeroed_array(CACHE_LINE, count, sizeof(double));
@@ -31,9 +35,9 @@ static void place(struct particles *particles)
     const double spacing = 1 / (double)edge;
     double weight = 0;
     for (size_t i = 0; i < particles->count; i++) {
-        particles->x[i] = ((double)(i % edge) + 0.5) * spacing - 0.5;
-        particles->y[i] = ((double)(i / edge % edge) + 0.5) * spacing - 0.5;
-        particles->z[i] = ((double)(i / edge / edge) + 0.5) * spacing - 0.5;
+        particles->x[i] = ((double)(i % edge) + 0.5 + lattice_x) * spacing - 0.5;
+        particles->y[i] = ((double)(i / edge % edge) + 0.5 + lattice_y) * spacing - 0.5;
+        particles->z[i] = ((double)(i / edge / edge) + 0.5 + lattice_z) * spacing - 0.5;
         particles->density[i] = 1;
         particles->smoothing[i] = smoothing_per_distance * spacing;
         weight += explosion_weight(particles, i);
