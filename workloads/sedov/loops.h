@@ -7,12 +7,11 @@
 //
 //     LOOP_BEGIN(loops, LOOP_DENSITY);
 //     #pragma omp parallel
-//         {
+//     {
 //     #pragma omp for schedule(static) nowait
-//             for (...)
-//                 ...
-//             loop_thread_finished(loops);
-//         }
+//         for (...) ...
+//         loop_thread_finished(loops);
+//     }
 //     loop_end(loops);
 #ifndef COX_WORKLOADS_SEDOV_LOOPS_H
 #define COX_WORKLOADS_SEDOV_LOOPS_H
