@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
+all="barriers losses mandelbrot triad sedov imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|losses|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|losses|sedov|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -148,6 +148,39 @@ if built mandelbrot; then
 fi
 refuses 2 mandelbrot --size 0
 refuses 2 mandelbrot --verify --no-verify
+
+# sedov: the checksum is the same for every schedule and team size.
+sedov_checksum() { grep -o '^checksum 0x[0-9a-f]\{16\}$' "$scratch/out"; }
+if built sedov; then
+    # Threads that sleep while they wait: the machine may be busy.
+    export OMP_WAIT_POLICY=passive
+    blast="sedov --size 10 --steps 8"
+    works $blast --threads 2
+    reference="0 checksum $(grep -o '"checksum":"0x[0-9a-f]*' "$scratch/truth" | cut -d'"' -f4)"
+    # A loop has 9 instances, or more if its step had to make the lists of neighbours twice.
+    equal "loops in the truth of sedov" "$(grep -o '"instances":\(9\|1[0-9]\),' "$scratch/truth" | wc -l)" 16
+    equal "its loops with schedule(runtime)" "$(grep -o '"schedule":"runtime"' "$scratch/truth" | wc -l)" 3
+    equal "its thread times" "$(grep -o '"thread_ns":\[[0-9]*,[0-9]*\]' "$scratch/truth" | wc -l)" 16
+    for schedule_threads in static:1 dynamic,1:2 dynamic,1:8 guided,7:3 monotonic:dynamic,5:2 static,9:8; do
+        export OMP_SCHEDULE=${schedule_threads%:*}
+        run $blast --threads ${schedule_threads##*:}
+        equal "sedov with schedule:threads $schedule_threads" "$code $(sedov_checksum)" "$reference"
+    done
+    unset OMP_SCHEDULE
+    equal "what sedov says about the radius of a short run" "$(grep -c 'shock radius .* not compared' "$scratch/out")" 1
+    # Long enough to compare the radius, which must not be left out. The factors are those of Kamm and Timmes (2007).
+    works sedov --size 16 --steps 52
+    equal "radius of sedov" "$(grep -o '"xi0":1.15167,\|"radius_steps":[1-9]' "$scratch/truth" | wc -l)" 2
+    works sedov --size 8 --steps 2 --gamma 1.4
+    equal "factor of sedov for 1.4" "$(grep -o '"xi0":1.03278,' "$scratch/truth" | wc -l)" 1
+    # The blast fills the cube, and kernels have their largest size.
+    works sedov --size 8 --steps 60 --threads 3
+    unset OMP_WAIT_POLICY
+fi
+refuses 2 sedov --size 7
+refuses 2 sedov --size 401
+refuses 2 sedov --steps 0
+refuses 2 sedov --gamma 2
 
 # losses: each alone, and all together
 works losses --steps 3 --work-us 100
