@@ -175,6 +175,8 @@ if built sedov; then
     equal "factor of sedov for 1.4" "$(grep -o '"xi0":1.03278,' "$scratch/truth" | wc -l)" 1
     # The blast fills the cube, and kernels have their largest size.
     works sedov --size 8 --steps 60 --threads 3
+    # An even number of cells along an edge, and kernels that reach the opposite cell.
+    works sedov --size 10 --steps 24 --threads 2
     unset OMP_WAIT_POLICY
 fi
 refuses 2 sedov --size 7

@@ -59,13 +59,17 @@ struct nearby {
 static void look_along(struct nearby *nearby, const struct cells *cells, long home, double position, long range)
 {
     const struct offsets within = offsets_within(cells, range);
+    const double in_home = position + 0.5 - (double)home * cells->width;
     nearby->count = 0;
     for (long offset = within.first; offset <= within.last; offset++) {
         double gap = 0;
-        if (offset > 0)
-            gap = (double)(home + offset) * cells->width - (position + 0.5);
-        else if (offset < 0)
-            gap = position + 0.5 - (double)(home + offset + 1) * cells->width;
+        if (offset != 0) {
+            // Both ways round: in a grid with an even number of cells, the opposite cell may be nearer downwards.
+            long upwards = offset > 0 ? offset : offset + cells->edge;
+            double gap_upwards = (double)upwards * cells->width - in_home;
+            double gap_downwards = in_home + (double)(cells->edge - upwards - 1) * cells->width;
+            gap = gap_upwards < gap_downwards ? gap_upwards : gap_downwards;
+        }
         // A margin: rounding decides which cell has a particle on the border of two.
         gap = larger(gap - 1e-9, 0);
         nearby->cell[nearby->count] = moved(cells, home, offset);
