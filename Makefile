@@ -289,7 +289,7 @@ vm: vm-packages build
 vm-all: vm-packages build
 	cargo build -q --locked -p xtask
 	cargo build -q --release --locked -p testkit --bin quiet-check
-	$(XTASK) vm --all --keep-going --limit 1500 --resume target/vm/finished.jsonl
+	$(XTASK) vm --all --keep-going --limit 3000 --resume target/vm/finished.jsonl
 
 # Factor by which soak multiplies the rounds of these tests, compared with `make test`.
 TIMES ?= 100
