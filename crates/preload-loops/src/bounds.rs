@@ -15,6 +15,19 @@ pub struct Bounds {
     pub trips: u64,
 }
 
+/// A chunk as libomp returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inclusive {
+    /// The counter's first value.
+    pub first: u64,
+    /// The counter's last value, which is executed.
+    pub last: u64,
+    /// What is added after each iteration.
+    pub step: u64,
+    /// Whether it contains the loop's last iteration.
+    pub is_last: bool,
+}
+
 impl Bounds {
     /// Returns the bounds of a loop with a signed counter. A step of 0 gives no iterations.
     #[inline]
@@ -27,6 +40,39 @@ impl Bounds {
     #[inline]
     pub fn unsigned(is_up: bool, first: u64, end: u64, step: u64) -> Bounds {
         Bounds::new(first, end, step, is_up, if is_up { first < end } else { first > end })
+    }
+
+    /// Returns the bounds of a loop with a signed counter that executes `last`, too; `None` if it has 2^64 iterations.
+    #[inline]
+    pub fn signed_inclusive(first: i64, last: i64, step: i64) -> Option<Bounds> {
+        let is_empty = if step > 0 { first > last } else { first < last };
+        Bounds::inclusive(first as u64, last as u64, step, is_empty)
+    }
+
+    /// Returns the bounds of a loop with an unsigned counter that executes `last`, too; `None` if it has 2^64 iterations.
+    #[inline]
+    pub fn unsigned_inclusive(first: u64, last: u64, step: i64) -> Option<Bounds> {
+        let is_empty = if step > 0 { first > last } else { first < last };
+        Bounds::inclusive(first, last, step, is_empty)
+    }
+
+    #[inline]
+    fn inclusive(first: u64, last: u64, step: i64, is_empty: bool) -> Option<Bounds> {
+        let end = last.wrapping_add(if step > 0 { 1 } else { u64::MAX });
+        if is_empty || step == 0 {
+            return Some(Bounds { first, step: step as u64, end, trips: 0 });
+        }
+        let distance = if step > 0 { last.wrapping_sub(first) } else { first.wrapping_sub(last) };
+        let steps = if step.unsigned_abs() == 1 { distance } else { distance / step.unsigned_abs() };
+        Some(Bounds { first, step: step as u64, end, trips: steps.checked_add(1)? })
+    }
+
+    /// Returns a chunk with its last value.
+    #[inline]
+    pub fn inclusive_values(&self, chunk: &Range<u64>) -> Inclusive {
+        let value = |iteration: u64| self.first.wrapping_add(iteration.wrapping_mul(self.step));
+        let (first, last) = (value(chunk.start), value(chunk.end - 1));
+        Inclusive { first, last, step: self.step, is_last: chunk.end == self.trips }
     }
 
     #[inline]
@@ -71,6 +117,19 @@ mod tests {
         for (first, end, step) in [(10, 10, 1), (10, 0, 1), (0, 10, -1), (0, 10, 0)] {
             assert_eq!(Bounds::signed(first, end, step).trips, 0);
         }
+    }
+
+    #[test]
+    fn inclusive_loops_execute_their_last_value() {
+        let trips = |bounds: Option<Bounds>| bounds.map(|bounds| bounds.trips);
+        assert_eq!(trips(Bounds::signed_inclusive(0, 9, 3)), Some(4));
+        assert_eq!(trips(Bounds::signed_inclusive(9, 0, -3)), Some(4));
+        assert_eq!(trips(Bounds::signed_inclusive(0, -1, 1)), Some(0));
+        assert_eq!(trips(Bounds::signed_inclusive(i64::MIN, i64::MAX, 1)), None);
+        assert_eq!(trips(Bounds::unsigned_inclusive(1, u64::MAX, 1)), Some(u64::MAX));
+        assert_eq!(trips(Bounds::unsigned_inclusive(u64::MAX, 0, i64::MIN)), Some(2));
+        let down = Bounds::signed_inclusive(10, 1, -2).unwrap().inclusive_values(&(3..5));
+        assert_eq!(down, Inclusive { first: 4, last: 2, step: -2i64 as u64, is_last: true });
     }
 
     #[test]

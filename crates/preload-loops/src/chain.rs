@@ -17,6 +17,8 @@
 //! nobody else can take the top and put it back. For the same reason, what belongs to the opening thread alone (the list of all slots, and the caller's
 //! cache of plans) needs no lock: the release in step 1 and the acquire in step 2 hand it over from one opening thread to the next.
 //!
+//! A team of one thread stays at its first slot.
+//!
 //! A slot is allocated only if none is free: at a team's first loops, or if a thread is further ahead than any before.
 //!
 //! *Rejected:* a ring, in which a thread that is a whole ring ahead has to wait for the others. A thread may rely on the ahead one to continue: OpenMP
@@ -93,6 +95,11 @@ impl<T: Default> Chain<T> {
     pub unsafe fn advance(&self, at: *const Slot<T>, threads: u32, open: impl FnOnce(&T)) -> *const Slot<T> {
         // SAFETY: slots live as long as the chain.
         let here = unsafe { &*at };
+        if threads == 1 && at != self.root() {
+            // Nobody else comes to this slot or has a reference to it: it is left and opened in one step.
+            open(&here.content);
+            return at;
+        }
         let mut next = here.next.load(Ordering::Acquire);
         if next.is_null() {
             match here.next.compare_exchange(next, opening(), Ordering::Acquire, Ordering::Acquire) {

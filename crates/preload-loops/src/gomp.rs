@@ -49,20 +49,8 @@ unsafe fn start(
     // SAFETY: the program's threads call this for the same loops in the same order, as OpenMP requires; the pointers are the program's.
     unsafe {
         member.begin_loop(bounds(), clause);
-        store(member.next(), from, to)
+        member.next(from, to)
     }
-}
-
-/// Stores a chunk where the program expects it. Returns whether there is one.
-#[inline]
-unsafe fn store(chunk: Option<(u64, u64)>, from: *mut u64, to: *mut u64) -> bool {
-    let Some((start, end)) = chunk else { return false };
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        *from = start;
-        *to = end;
-    }
-    true
 }
 
 /// Calls the libgomp function `$real` of the given type. If the program has none, the result is `$else`.
@@ -151,7 +139,7 @@ macro_rules! loops {
             // SAFETY: the member is the calling thread's; the pointers are the program's. The real function has this type, because a counter has 64 bits.
             unsafe {
                 match member.as_mut() {
-                    Some(member) if member.has_loop() => store(member.next(), from, to),
+                    Some(member) if member.has_loop() => member.next(from, to),
                     _ => call!(REAL, fn(*mut u64, *mut u64) -> bool, (from, to), else false),
                 }
             }
@@ -276,7 +264,7 @@ macro_rules! combined {
             static REAL: Real = Real::new(concat!(stringify!($name), "\0"));
             let size = [1, $($chunk)?].into_iter().max().unwrap_or(1) as u64;
             let clause = Clause { monotonic: $monotonic, chunk: size, place: work as usize };
-            let ours = ($is_runtime || region::changes_all()).then(|| (Bounds::signed(first, end, step), clause));
+            let ours = region::changes($is_runtime).then(|| (Bounds::signed(first, end, step), clause));
             // SAFETY: guaranteed by the caller; the real functions have these types. A loop of ours needs a region only.
             unsafe {
                 match ours {

@@ -5,6 +5,7 @@
 //!
 //! - `options`: what the environment asks for. `load`: what the library does before and after the program.
 //! - `gomp`: libgomp's functions, as gcc calls them. `runtime`: the functions of the program's own runtime.
+//! - `kmpc`: libomp's functions, as clang calls them. `ompt`: the teams of libomp.
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
@@ -31,11 +32,15 @@ mod histories;
 #[cfg(not(loom))]
 mod instance;
 #[cfg(not(loom))]
+mod kmpc;
+#[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]
 mod measure;
 #[cfg(not(loom))]
 mod member;
+#[cfg(not(loom))]
+mod ompt;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]

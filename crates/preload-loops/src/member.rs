@@ -12,7 +12,7 @@ use loops::steal::{Lane, Steal};
 use loops::table::Table;
 use loops::{Adaptive, Plan};
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Inclusive};
 use crate::chain::Slot;
 use crate::instance::Instance;
 use crate::measure::Measure;
@@ -53,7 +53,7 @@ pub struct Member {
     source: Source,
     counter: *const AtomicU64,
     bounds: Bounds,
-    /// Chunks of this instance that depend on the thread only and that it has had.
+    /// Chunks of this instance that depend on the thread only and that it has had. With stealing: 1 after the end of the loop.
     taken: u64,
     at: *const Slot<Instance>,
     team: *const Team,
@@ -148,21 +148,51 @@ impl Member {
         };
     }
 
-    /// Returns the values at which the next chunk starts and ends; `None` if the loop has ended.
+    /// Stores the values at which the next chunk starts and ends. Returns false if the loop has ended.
+    ///
+    /// # Safety
+    /// The thread is in a loop that it has begun, and the pointers are valid for writing.
+    #[inline(always)]
+    pub unsafe fn next(&mut self, from: *mut u64, to: *mut u64) -> bool {
+        // The frequent cases are here, without a call, so that no register has to be saved.
+        // SAFETY: the plan and the counter live until the thread leaves the slot.
+        let chunk = unsafe {
+            match self.source {
+                Source::Fixed(fixed) => fixed.chunk(self.count()),
+                Source::Table(table) => (*table).chunk(self.count()),
+                _ => return self.next_of_others(from, to),
+            }
+        };
+        let Some(chunk) = chunk else { return false };
+        // SAFETY: guaranteed by the caller.
+        unsafe { (*from, *to) = self.bounds.values(&chunk) };
+        true
+    }
+
+    #[inline(never)]
+    unsafe fn next_of_others(&mut self, from: *mut u64, to: *mut u64) -> bool {
+        // SAFETY: guaranteed by the caller.
+        let Some(chunk) = (unsafe { self.other_chunk() }) else { return false };
+        // SAFETY: guaranteed by the caller.
+        unsafe { (*from, *to) = self.bounds.values(&chunk) };
+        true
+    }
+
+    /// Returns the next chunk with its last value; `None` if the loop has ended.
     ///
     /// # Safety
     /// The thread is in a loop that it has begun.
     #[inline]
-    pub unsafe fn next(&mut self) -> Option<(u64, u64)> {
+    pub unsafe fn next_inclusive(&mut self) -> Option<Inclusive> {
         // SAFETY: the plan and the counter live until the thread leaves the slot.
         let chunk = unsafe {
             match self.source {
-                Source::Fixed(fixed) => fixed.chunk(self.count())?,
-                Source::Table(table) => (*table).chunk(self.count())?,
-                _ => self.other_chunk()?,
+                Source::Fixed(fixed) => fixed.chunk(self.count()),
+                Source::Table(table) => (*table).chunk(self.count()),
+                _ => self.other_chunk(),
             }
         };
-        Some(self.bounds.values(&chunk))
+        Some(self.bounds.inclusive_values(&chunk?))
     }
 
     /// Adds 1 to the counter, and returns its old value.
@@ -171,12 +201,19 @@ impl Member {
     /// As for `next`.
     #[inline]
     unsafe fn count(&self) -> u64 {
-        // Relaxed: the counter orders nothing but itself. What iterations write is ordered by the barriers of the runtime.
         // SAFETY: guaranteed by the caller.
-        unsafe { &*self.counter }.fetch_add(1, Ordering::Relaxed)
+        let counter = unsafe { &*self.counter };
+        if self.threads == 1 {
+            // Nobody else uses it, so no locked instruction is needed.
+            let count = counter.load(Ordering::Relaxed);
+            counter.store(count + 1, Ordering::Relaxed);
+            return count;
+        }
+        // Relaxed: the counter orders nothing but itself. What iterations write is ordered by the barriers of the runtime.
+        counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// As `next`, for the schedules whose requests take longer.
+    /// Returns the next chunk of the schedules whose requests take longer.
     #[inline(never)]
     unsafe fn other_chunk(&mut self) -> Option<Range<u64>> {
         let thread = self.thread as usize;
@@ -198,7 +235,14 @@ impl Member {
                     let block = Some((*hybrid).block(thread)).filter(|block| self.taken == 1 && !block.is_empty());
                     block.or_else(|| (*hybrid).chunk(self.count()))
                 }
-                Source::Steal(steal) => self.steal(&steal),
+                // gcc's code takes the values of `lastprivate` variables from the thread whose last chunk ends where the loop ends. So a thread
+                // that has executed the end of the loop executes no other chunk after it.
+                Source::Steal(_) if self.taken != 0 => None,
+                Source::Steal(steal) => {
+                    let chunk = self.steal(&steal);
+                    self.taken = chunk.as_ref().is_some_and(|chunk| chunk.end == self.bounds.trips).into();
+                    chunk
+                }
                 Source::Adaptive(adaptive) => {
                     let counter = &*self.counter;
                     self.measure.next(&*adaptive, counter, thread)

@@ -50,11 +50,12 @@ pub unsafe fn changing<'a>(is_runtime: bool) -> Option<&'a mut Member> {
 }
 
 /// Sets the thread's word, and restores it.
-struct Entered(usize);
+pub struct Entered(usize);
 
 impl Entered {
+    /// Lets the word point to `member`, which may be null, until the result is dropped.
     #[inline]
-    fn new(member: *mut Member) -> Entered {
+    pub fn new(member: *mut Member) -> Entered {
         let outer = word();
         set_word(member.expose_provenance());
         Entered(outer)
@@ -182,8 +183,8 @@ fn top_level() -> *mut Member {
     member
 }
 
-/// Returns whether `dynamic` and `guided` loops change.
+/// Returns whether loops change whose schedule is `runtime`, or `dynamic` or `guided`.
 #[inline]
-pub fn changes_all() -> bool {
-    OPTIONS.get().is_some_and(|options| options.all)
+pub fn changes(is_runtime: bool) -> bool {
+    OPTIONS.get().is_some_and(|options| is_runtime || options.all)
 }

@@ -33,7 +33,7 @@ static void note(long at)
 }
 
 /* The bounds are variables, so that no call is combined with `parallel`; in COMBINED they are constants. */
-#define LOOP(is_runtime, type, first, last, condition, step, at, count, ...) \
+#define LOOP(is_runtime, type, first, last, condition, change, step, at, count, ...) \
 	do {                                                                  \
 		type from = first, to = last, by = step;                      \
 		_Pragma("omp parallel")                                       \
@@ -41,14 +41,14 @@ static void note(long at)
 			type before = from;                                   \
 			int any = 0;                                          \
 			PRAGMA(omp for schedule(__VA_ARGS__))                      \
-			for (type i = from; i condition to; i += by) {        \
+			for (type i = from; i condition to; i change by) {        \
 				note(at);                                     \
 				if (MONOTONIC(#__VA_ARGS__) && any && !(before condition i)) \
 					fail(#__VA_ARGS__ " is not monotonic", (long)i, (long)before); \
 				before = i, any = 1;                          \
 			}                                                     \
 			PRAGMA(omp for schedule(__VA_ARGS__) nowait)               \
-			for (type i = from; i condition to; i += by)          \
+			for (type i = from; i condition to; i change by)          \
 				hit((at) + 2000);                             \
 		}                                                             \
 		for (long k = 0; k < count; k++)                              \
@@ -74,14 +74,14 @@ static void note(long at)
 
 #define ALL(is_runtime, ...)                                                    \
 	do {                                                                  \
-		LOOP(is_runtime, long, 0, N, <, 1, i, N, __VA_ARGS__);             \
-		LOOP(is_runtime, int, 5, 5 + 3 * N - 1, <, 3, (i - 5) / 3, N, __VA_ARGS__); \
-		LOOP(is_runtime, long, 2 * N, 0, >, -2, (2 * N - i) / 2, N, __VA_ARGS__); \
-		LOOP(is_runtime, int, 7, 7, <, 1, i, 0, __VA_ARGS__);              \
-		LOOP(is_runtime, long, 9, 3, <, 2, i, 0, __VA_ARGS__);             \
-		LOOP(is_runtime, unsigned long long, 0, N, <, 1, (long)i, N, __VA_ARGS__); \
-		LOOP(is_runtime, unsigned long long, 10, 10 + 7 * N, <, 7, (long)((i - 10) / 7), N, __VA_ARGS__); \
-		LOOP(is_runtime, unsigned long long, 4 * N, 0, >, -4, (long)((4 * N - i) / 4), N, __VA_ARGS__); \
+		LOOP(is_runtime, long, 0, N, <, +=, 1, i, N, __VA_ARGS__);             \
+		LOOP(is_runtime, int, 5, 5 + 3 * N - 1, <, +=, 3, (i - 5) / 3, N, __VA_ARGS__); \
+		LOOP(is_runtime, long, 2 * N, 0, >, -=, 2, (2 * N - i) / 2, N, __VA_ARGS__); \
+		LOOP(is_runtime, int, 7, 7, <, +=, 1, i, 0, __VA_ARGS__);              \
+		LOOP(is_runtime, long, 9, 3, <, +=, 2, i, 0, __VA_ARGS__);             \
+		LOOP(is_runtime, unsigned long long, 0, N, <, +=, 1, (long)i, N, __VA_ARGS__); \
+		LOOP(is_runtime, unsigned long long, 10, 10 + 7 * N, <, +=, 7, (long)((i - 10) / 7), N, __VA_ARGS__); \
+		LOOP(is_runtime, unsigned long long, 4 * N, 0, >, -=, 4, (long)((4 * N - i) / 4), N, __VA_ARGS__); \
 		COMBINED(is_runtime, __VA_ARGS__);                                 \
 	} while (0)
 
