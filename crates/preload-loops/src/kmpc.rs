@@ -10,18 +10,21 @@
 //! `last` and `to` are executed. A loop ends when `next` returns 0, and the barrier is libomp's. The suffix tells the counter: 4 or 8 bytes, `u` for
 //! unsigned. The thread's team is known from OMPT ([`crate::ompt`]); the loop's place is the address of `loc`.
 //!
+//! A `static` loop asks once, with `__kmpc_for_static_init_4`, for the bounds of the thread's block. Its block may have another size, but there is no
+//! other request.
+//!
 //! `ordered` loops, and those with the `simd` modifier, whose chunks must be multiples of the vector length, belong to libomp.
 
 use std::ffi::{c_int, c_void};
-use std::mem::transmute;
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Inclusive};
 use crate::member::Clause;
 use crate::ompt;
 use crate::region::{changing, member};
-use crate::runtime::Real;
+use crate::runtime::{Real, call};
 
 /// Values of libomp's sched_type (kmp.h).
+const STATIC: i32 = 34;
 const DYNAMIC_CHUNKED: i32 = 35;
 const GUIDED_CHUNKED: i32 = 36;
 const RUNTIME: i32 = 37;
@@ -55,16 +58,6 @@ unsafe fn begin(location: *const c_void, schedule: i32, bounds: Option<Bounds>, 
         }
         None => false,
     }
-}
-
-/// Calls the libomp function `$real` of the given type. If the program has none, the result is `$else`.
-macro_rules! call {
-    ($real:expr, fn($($type:ty),*) $(-> $result:ty)?, ($($argument:expr),*) $(, else $else:expr)?) => {
-        match transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($type),*) $(-> $result)?>>($real.get()) {
-            Some(function) => function($($argument),*),
-            None => ($($else)?),
-        }
-    };
 }
 
 /// Defines the functions for one type of counter. A step is signed, and has the size of the counter.
@@ -129,4 +122,59 @@ dispatch! {
     __kmpc_dispatch_init_4u __kmpc_dispatch_next_4u u32, i32, u64, unsigned_inclusive;
     __kmpc_dispatch_init_8 __kmpc_dispatch_next_8 i64, i64, i64, signed_inclusive;
     __kmpc_dispatch_init_8u __kmpc_dispatch_next_8u u64, i64, u64, unsigned_inclusive;
+}
+
+/// Returns the thread's block of a `static` loop; `None` if libomp divides it.
+#[inline]
+fn block(schedule: i32, bounds: Option<Bounds>) -> Option<Option<Inclusive>> {
+    if schedule & !(MONOTONIC | NONMONOTONIC) != STATIC || !ompt::is_active() {
+        return None;
+    }
+    let bounds = bounds.filter(|bounds| bounds.trips > 0)?;
+    // SAFETY: the word is null or the address of the calling thread's member.
+    let block = unsafe { member().as_mut() }?.block(bounds.trips)?;
+    Some((!block.is_empty()).then(|| bounds.inclusive_values(&block)))
+}
+
+/// Defines the functions of `static` loops for one type of counter.
+macro_rules! static_init {
+    ($($init:ident $value:ty, $step:ty, $wide:ty, $bounds:ident;)*) => { $(
+        /// Changes the bounds of a loop to those of the thread's block.
+        ///
+        /// # Safety
+        /// The same requirements as for the real function apply to the caller.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $init(
+            location: *const c_void, thread: i32, schedule: i32, is_last: *mut i32, lower: *mut $value, upper: *mut $value,
+            stride: *mut $step, step: $step, chunk: $step,
+        ) {
+            static REAL: Real = Real::new(concat!(stringify!($init), "\0"));
+            // SAFETY: the pointers are the program's; `is_last` may be null. The real function has this type.
+            unsafe {
+                let bounds = Bounds::$bounds(<$wide>::from(*lower), <$wide>::from(*upper), i64::from(step));
+                let Some(block) = block(schedule, bounds) else {
+                    return call!(REAL,
+                        fn(*const c_void, i32, i32, *mut i32, *mut $value, *mut $value, *mut $step, $step, $step),
+                        (location, thread, schedule, is_last, lower, upper, stride, step, chunk));
+                };
+                match block {
+                    Some(block) => (*lower, *upper) = (block.first as $value, block.last as $value),
+                    // As libomp says that a thread has no iterations.
+                    None => *lower = (*upper).wrapping_add(if step > 0 { 1 } else { (0 as $value).wrapping_sub(1) }),
+                }
+                // The stride leads beyond the loop's end: there is one block for each thread.
+                *stride = bounds.map_or(0, |bounds| bounds.trips as $step);
+                if let Some(is_last) = is_last.as_mut() {
+                    *is_last = block.is_some_and(|block| block.is_last).into();
+                }
+            }
+        }
+    )* };
+}
+
+static_init! {
+    __kmpc_for_static_init_4 i32, i32, i64, signed_inclusive;
+    __kmpc_for_static_init_4u u32, i32, u64, unsigned_inclusive;
+    __kmpc_for_static_init_8 i64, i64, i64, signed_inclusive;
+    __kmpc_for_static_init_8u u64, i64, u64, unsigned_inclusive;
 }

@@ -4,7 +4,7 @@
 //! which compiled code asks for chunks. Which schedules there are, and how they decide, is in the crate `loops`.
 //!
 //! - `options`: what the environment asks for. `load`: what the library does before and after the program.
-//! - `gomp`: libgomp's functions, as gcc calls them. `runtime`: the functions of the program's own runtime.
+//! - `gomp`, `gomp_regions`: libgomp's functions for loops and regions, as gcc calls them. `runtime`: the functions of the program's own runtime.
 //! - `kmpc`: libomp's functions, as clang calls them. `ompt`: the teams of libomp.
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
@@ -27,6 +27,8 @@ mod chain;
 mod clock;
 #[cfg(not(loom))]
 mod gomp;
+#[cfg(not(loom))]
+mod gomp_regions;
 #[cfg(not(loom))]
 mod histories;
 #[cfg(not(loom))]

@@ -6,11 +6,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use loops::blocks::Blocks;
 use loops::fixed::Fixed;
 use loops::hybrid::Hybrid;
 use loops::steal::{Lane, Steal};
 use loops::table::Table;
-use loops::{Adaptive, Plan};
+use loops::{Adaptive, Kind, Plan};
 
 use crate::bounds::{Bounds, Inclusive};
 use crate::chain::Slot;
@@ -61,6 +62,8 @@ pub struct Member {
     thread: u32,
     threads: u32,
     measure: Measure,
+    /// Weighted blocks of the last `static` loop, and its number of iterations.
+    blocks: Option<(u64, Blocks)>,
 }
 
 /// Offset of the word where assembly stores the caller.
@@ -86,6 +89,7 @@ impl Member {
             thread,
             threads,
             measure: Measure::default(),
+            blocks: None,
         }
     }
 
@@ -193,6 +197,20 @@ impl Member {
             }
         };
         Some(self.bounds.inclusive_values(&chunk?))
+    }
+
+    /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same
+    /// ones for each loop of as many iterations, because a program may rely on that.
+    pub fn block(&mut self, trips: u64) -> Option<Range<u64>> {
+        let Options { all, schedule, inputs } = self.options;
+        let weights = inputs.weights.as_ref().filter(|weights| weights.len() == self.threads as usize)?;
+        if !all || schedule.kind != Kind::Static || schedule.chunk.is_some() {
+            return None;
+        }
+        if self.blocks.as_ref().is_none_or(|(of, _)| *of != trips) {
+            self.blocks = Some((trips, Blocks::weighted(trips, weights)));
+        }
+        self.blocks.as_ref().map(|(_, blocks)| blocks.of(self.thread as usize))
     }
 
     /// Adds 1 to the counter, and returns its old value.

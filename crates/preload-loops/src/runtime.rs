@@ -91,3 +91,14 @@ pub fn place() -> (u32, u32) {
 pub fn level() -> c_int {
     number(&LEVEL).unwrap_or(-1)
 }
+
+/// Calls the function `$real` of the runtime, which has the given type. If the program has none, the result is `$else`.
+macro_rules! call {
+    ($real:expr, fn($($type:ty),*) $(-> $result:ty)?, ($($argument:expr),*) $(, else $else:expr)?) => {
+        match std::mem::transmute::<*mut std::ffi::c_void, Option<unsafe extern "C-unwind" fn($($type),*) $(-> $result)?>>($real.get()) {
+            Some(function) => function($($argument),*),
+            None => ($($else)?),
+        }
+    };
+}
+pub(crate) use call;
