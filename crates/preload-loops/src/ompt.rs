@@ -3,8 +3,9 @@
 //!
 //!  1. *parallel-begin*, in the thread that encounters the region: it borrows a team, and libomp keeps its address for the region.
 //!  2. *implicit-task-begin*, in each thread: it gets a member, and the thread's word points to it.
-//!  3. *implicit-task-end*, in each thread: the word is restored. In other threads than the first this may happen after step 4, and touches only
-//!     memory of the thread.
+//!  3. *implicit-task-end*, in each thread: the word is restored. In other threads than the first this may happen after step 4, even after the thread
+//!     has begun its share of another region, or not at all. So an end belongs to the beginning with the same number, and touches only memory of the
+//!     thread.
 //!  4. *parallel-end*: all threads have come to the region's last barrier, and the team is given back.
 //!
 //! *Rejected:* a wrapper of `__kmpc_fork_call`, which has any number of arguments, and is not the only function that begins a region.
@@ -12,10 +13,10 @@
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::member::Member;
-use crate::region::{Entered, OPTIONS};
+use crate::region::{OPTIONS, set_word, word};
 use crate::runtime::Real;
 use crate::team::Borrowed;
 
@@ -121,40 +122,62 @@ unsafe extern "C" fn parallel_end(region: *mut Data, _task: *mut Data, _flags: c
 
 /// A member in a region, until the thread has left it.
 struct Entry {
-    /// Restored before the member is dropped.
-    _entered: Entered,
-    _member: Box<UnsafeCell<Member>>,
+    /// What the runtime keeps for the tool in this implicit task. No other task has this number.
+    number: usize,
+    /// The thread's word outside of the region.
+    outer: usize,
+    _member: Option<Box<UnsafeCell<Member>>>,
 }
+
+static NUMBERS: AtomicUsize = AtomicUsize::new(1);
 
 thread_local! {
     /// The regions that the thread is in, the innermost last.
-    static ENTRIES: RefCell<Vec<Option<Entry>>> = const { RefCell::new(Vec::new()) };
+    static ENTRIES: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
 }
 
 unsafe extern "C" fn implicit_task(
     endpoint: c_int,
     region: *mut Data,
-    _task: *mut Data,
+    task: *mut Data,
     threads: c_uint,
     thread: c_uint,
     flags: c_int,
 ) {
-    if flags & INITIAL != 0 {
+    if flags & INITIAL != 0 || task.is_null() {
         return;
     }
-    let change = |entries: &RefCell<Vec<Option<Entry>>>| {
+    let change = |entries: &RefCell<Vec<Entry>>| {
         let Ok(mut entries) = entries.try_borrow_mut() else { return };
+        // SAFETY: the runtime keeps this word for the tool.
+        let data = unsafe { &mut *task };
         if endpoint == BEGIN {
+            if thread != 0 {
+                // Only the first thread of a team may be in another region at the same time.
+                entries.clear();
+                set_word(0);
+            }
             // SAFETY: null, or the word that `parallel_begin` has stored, which lives as long as the region.
             let borrowed = unsafe { region.as_ref().and_then(|data| data.cast::<Borrowed>().as_ref()) };
-            entries.push(OPTIONS.get().zip(borrowed).map(|(options, borrowed)| {
+            let member = OPTIONS.get().zip(borrowed).map(|(options, borrowed)| {
                 // SAFETY: the team lives as long as the region.
                 let member = unsafe { Member::new(borrowed.team(), options, thread, threads.max(thread + 1)) };
-                let member = Box::new(UnsafeCell::new(member));
-                Entry { _entered: Entered::new(member.get()), _member: member }
-            }));
-        } else if endpoint == END {
-            entries.pop();
+                Box::new(UnsafeCell::new(member))
+            });
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            let outer = word();
+            set_word(member.as_ref().map_or(0, |member| member.get().expose_provenance()));
+            *data = std::ptr::without_provenance_mut(number);
+            entries.push(Entry { number, outer, _member: member });
+        } else if endpoint == END
+            && let Some(at) = entries.iter().position(|entry| entry.number == data.addr())
+        {
+            // libomp reports some ends late, when the thread is in another region already: then the word stays.
+            let Entry { outer, .. } = entries.remove(at);
+            match entries.get_mut(at) {
+                Some(inner) => inner.outer = outer,
+                None => set_word(outer),
+            }
         }
     };
     // A thread that is ending is in no region.

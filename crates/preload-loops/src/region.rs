@@ -50,12 +50,12 @@ pub unsafe fn changing<'a>(is_runtime: bool) -> Option<&'a mut Member> {
 }
 
 /// Sets the thread's word, and restores it.
-pub struct Entered(usize);
+struct Entered(usize);
 
 impl Entered {
     /// Lets the word point to `member`, which may be null, until the result is dropped.
     #[inline]
-    pub fn new(member: *mut Member) -> Entered {
+    fn new(member: *mut Member) -> Entered {
         let outer = word();
         set_word(member.expose_provenance());
         Entered(outer)

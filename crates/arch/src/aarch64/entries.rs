@@ -77,12 +77,12 @@ macro_rules! thread_local_word {
 
         /// Returns the calling thread's value of the thread-local word.
         #[inline]
-        fn word() -> usize {
+        pub(crate) fn word() -> usize {
             WORD.get()
         }
 
         /// Sets the calling thread's value of the thread-local word.
-        fn set_word(word: usize) {
+        pub(crate) fn set_word(word: usize) {
             WORD.set(word);
         }
     };

@@ -147,7 +147,7 @@ macro_rules! thread_local_word {
 
         /// Returns the calling thread's value of the thread-local word.
         #[inline]
-        fn word() -> usize {
+        pub(crate) fn word() -> usize {
             let word;
             // SAFETY: the code only reads the calling thread's `cox_preload_word`, which is defined above; each thread has one. Only `set_word`
             // writes it.
@@ -163,7 +163,7 @@ macro_rules! thread_local_word {
         }
 
         /// Sets the calling thread's value of the thread-local word.
-        fn set_word(word: usize) {
+        pub(crate) fn set_word(word: usize) {
             // SAFETY: the code writes only the calling thread's `cox_preload_word`, which is defined above.
             unsafe {
                 ::std::arch::asm!(
