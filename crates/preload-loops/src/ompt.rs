@@ -106,18 +106,22 @@ unsafe extern "C" fn parallel_begin(
     _flags: c_int,
     _code: *const c_void,
 ) {
+    let borrowed = Box::new(Borrowed::new());
     // SAFETY: the runtime keeps this word for the tool.
-    unsafe { *region = Box::into_raw(Box::new(Borrowed::new())).cast() };
+    unsafe { *region = (&raw const *borrowed).cast_mut().cast() };
+    let _ = BEGUN.try_with(|begun| begun.try_borrow_mut().map(|mut begun| begun.push(borrowed)));
 }
 
-unsafe extern "C" fn parallel_end(region: *mut Data, _task: *mut Data, _flags: c_int, _code: *const c_void) {
-    // SAFETY: the word is what `parallel_begin` has stored, and no thread of the region uses the team any more.
-    unsafe {
-        let borrowed = std::mem::replace(&mut *region, std::ptr::null_mut());
-        if !borrowed.is_null() {
-            drop(Box::from_raw(borrowed.cast::<Borrowed>()));
-        }
-    }
+thread_local! {
+    /// Teams of the regions that this thread has begun, the innermost last.
+    #[allow(clippy::vec_box, reason = "the runtime keeps their addresses")]
+    static BEGUN: RefCell<Vec<Box<Borrowed>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The region's word is not read: libomp 19 reports the end of a nested region after it has given the region's memory to others.
+unsafe extern "C" fn parallel_end(_region: *mut Data, _task: *mut Data, _flags: c_int, _code: *const c_void) {
+    let last = BEGUN.try_with(|begun| begun.try_borrow_mut().ok().and_then(|mut begun| begun.pop()));
+    drop(last);
 }
 
 /// A member in a region, until the thread has left it.

@@ -89,7 +89,7 @@ fn static_loops_have_weighted_blocks() {
 fn teams_have_their_own_loops() {
     for compiler in compilers("libomp_teams") {
         let program = program(&compiler, "teams.c", "omp-teams");
-        for name in ["chain", "nested", "concurrent", "mixed", "sizes", "threads", "changing"] {
+        for name in ["chain", "nested", "concurrent", "cancelled", "mixed", "sizes", "threads", "changing"] {
             for (schedule, threads) in ["ss", "static_steal", "all:fac2", "awf_b"]
                 .into_iter()
                 .flat_map(|schedule| THREADS.map(|threads| (schedule, threads)))
