@@ -41,6 +41,7 @@ impl Team {
 
 thread_local! {
     /// Teams of this thread that no region uses.
+    #[allow(clippy::vec_box, reason = "pointers into a team stay valid")]
     static FREE: RefCell<Vec<Box<Team>>> = const { RefCell::new(Vec::new()) };
 }
 
