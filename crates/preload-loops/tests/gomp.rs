@@ -99,6 +99,11 @@ fn loops_of_libgomp_may_be_between() {
 }
 
 #[test]
+fn a_loop_ends_with_a_barrier() {
+    case("barriers", false);
+}
+
+#[test]
 fn teams_may_be_smaller_than_the_program_asks_for() {
     case("sizes", true);
 }

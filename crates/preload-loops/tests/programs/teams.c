@@ -227,6 +227,25 @@ static void mixed(void)
 		fail("a reduction over tasks of a region", sum, N);
 }
 
+/* After a loop, each thread finds what all have written. */
+static void barriers(void)
+{
+	static int cells[N];
+#pragma omp parallel
+	for (int k = 1; k <= 100; k++) {
+#pragma omp for schedule(runtime)
+		for (int i = 0; i < N; i++) {
+			if (i == N - 1)
+				usleep(50);
+			__atomic_store_n(&cells[i], k, __ATOMIC_RELAXED);
+		}
+		for (int i = 0; i < N; i++)
+			if (__atomic_load_n(&cells[i], __ATOMIC_RELAXED) != k)
+				fail("a cell after the barrier", cells[i], k);
+#pragma omp barrier
+	}
+}
+
 /* Teams that are smaller than what the program asks for, and loops outside of regions. */
 static void sizes(void)
 {
@@ -356,7 +375,7 @@ int main(int count, char **arguments)
 		void (*run)(void);
 	} cases[] = {
 		{ "chain", chain }, { "nested", nested }, { "concurrent", concurrent }, { "cancelled", cancelled },
-		{ "mixed", mixed }, { "sizes", sizes }, { "forked", forked }, { "threads", threads },
+		{ "mixed", mixed }, { "barriers", barriers }, { "sizes", sizes }, { "forked", forked }, { "threads", threads },
 		{ "many", many }, { "changing", changing },
 	};
 	for (unsigned k = 0; count > 1 && k < sizeof(cases) / sizeof(*cases); k++)
