@@ -70,8 +70,7 @@ impl Bounds {
     /// Returns a chunk with its last value.
     #[inline]
     pub fn inclusive_values(&self, chunk: &Range<u64>) -> Inclusive {
-        let value = |iteration: u64| self.first.wrapping_add(iteration.wrapping_mul(self.step));
-        let (first, last) = (value(chunk.start), value(chunk.end - 1));
+        let (first, last) = (self.value(chunk.start), self.value(chunk.end - 1));
         Inclusive { first, last, step: self.step, is_last: chunk.end == self.trips }
     }
 
@@ -89,11 +88,16 @@ impl Bounds {
         Bounds { first, step, end, trips }
     }
 
+    /// Returns the counter's value in an iteration.
+    #[inline]
+    pub fn value(&self, iteration: u64) -> u64 {
+        self.first.wrapping_add(iteration.wrapping_mul(self.step))
+    }
+
     /// Returns the counter's value at the start of a chunk, and where the chunk ends.
     #[inline]
     pub fn values(&self, chunk: &Range<u64>) -> (u64, u64) {
-        let value = |iteration: u64| self.first.wrapping_add(iteration.wrapping_mul(self.step));
-        (value(chunk.start), if chunk.end == self.trips { self.end } else { value(chunk.end) })
+        (self.value(chunk.start), if chunk.end == self.trips { self.end } else { self.value(chunk.end) })
     }
 }
 

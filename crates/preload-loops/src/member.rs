@@ -56,6 +56,9 @@ pub struct Member {
     bounds: Bounds,
     /// Chunks of this instance that depend on the thread only and that it has had. With stealing: 1 after the end of the loop.
     taken: u64,
+    /// With chunks of one size: the number of chunks before the last one, and how far the counter goes in each.
+    full: u64,
+    stride: u64,
     at: *const Slot<Instance>,
     team: *const Team,
     options: &'static Options,
@@ -82,6 +85,8 @@ impl Member {
             counter: std::ptr::null(),
             bounds: Bounds::default(),
             taken: 0,
+            full: 0,
+            stride: 0,
             // SAFETY: guaranteed by the caller.
             at: unsafe { &*team }.chain.root(),
             team,
@@ -140,7 +145,12 @@ impl Member {
         self.bounds = bounds;
         self.taken = 0;
         self.source = match &prepared.plan {
-            Plan::Fixed(fixed) => Source::Fixed(*fixed),
+            Plan::Fixed(fixed) => {
+                let chunks = if fixed.size() == 1 { bounds.trips } else { fixed.len() };
+                self.full = chunks.saturating_sub(1);
+                self.stride = bounds.value(fixed.size()).wrapping_sub(bounds.value(0));
+                Source::Fixed(*fixed)
+            }
             Plan::Table(table) => Source::Table(table),
             Plan::Hybrid(hybrid) => Source::Hybrid(hybrid),
             Plan::Steal(steal) => Source::Steal(*steal),
@@ -159,10 +169,18 @@ impl Member {
     #[inline(always)]
     pub unsafe fn next(&mut self, from: *mut u64, to: *mut u64) -> bool {
         // The frequent cases are here, without a call, so that no register has to be saved.
-        // SAFETY: the plan and the counter live until the thread leaves the slot.
+        // SAFETY: the plan and the counter live until the thread leaves the slot; the pointers are valid.
         let chunk = unsafe {
             match self.source {
-                Source::Fixed(fixed) => fixed.chunk(self.count()),
+                Source::Fixed(fixed) => {
+                    let k = self.count();
+                    if k < self.full {
+                        let start = self.bounds.value(k.wrapping_mul(fixed.size()));
+                        (*from, *to) = (start, start.wrapping_add(self.stride));
+                        return true;
+                    }
+                    fixed.chunk(k)
+                }
                 Source::Table(table) => (*table).chunk(self.count()),
                 _ => return self.next_of_others(from, to),
             }
