@@ -222,7 +222,7 @@ test: test-packages python-packages nextest suite vm-kernel workloads
 	fi
 	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers; and
 	# how ULPs get to carriers and wait for each other. It needs a build of its own.
-	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks -p ulp --lib --locked --release --target-dir target/loom 2>&1 |
+	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks -p ulp -p preload-loops --lib --locked --release --target-dir target/loom 2>&1 |
 		tee target/loom.log || status=$$?
 	printf '\nThe slowest tests:\n'
 	sed -nE 's/^ +(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[ *([0-9.]+s)\] +(\([^)]*\) +)?/\2 /p' target/test.log | sort -rnu |

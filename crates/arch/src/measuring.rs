@@ -1,6 +1,6 @@
 //! The clock and the loops that measure noise: what they have in common on all processors.
 
-pub use crate::processor::measuring::{fma_work, has_fma, integer_work, streaming_work, ticks, until_gap};
+pub use crate::processor::measuring::{fma_work, has_fma, integer_work, quick_ticks, streaming_work, ticks, until_gap};
 
 /// What a loop has observed besides gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

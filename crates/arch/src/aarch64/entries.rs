@@ -53,6 +53,14 @@ macro_rules! ours_or_dispatched {
     };
 }
 
+/// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each stores its return address and jumps to `$ours`.
+#[macro_export]
+macro_rules! noting_caller {
+    (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path;)*) => {
+        $crate::refusing! { $($(#[$doc])* $name, $at, $ours;)* }
+    };
+}
+
 /// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each jumps to the address in the variable `$place`.
 #[macro_export]
 macro_rules! by_pointer {
@@ -69,12 +77,12 @@ macro_rules! thread_local_word {
 
         /// Returns the calling thread's value of the thread-local word.
         #[inline]
-        fn word() -> usize {
+        pub(crate) fn word() -> usize {
             WORD.get()
         }
 
         /// Sets the calling thread's value of the thread-local word.
-        fn set_word(word: usize) {
+        pub(crate) fn set_word(word: usize) {
             WORD.set(word);
         }
     };

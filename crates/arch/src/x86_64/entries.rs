@@ -98,6 +98,26 @@ macro_rules! ours_or_dispatched {
     };
 }
 
+/// Defines interposed functions with any integer arguments, each of which jumps to `$ours`. Before, it stores its return address at offset `$at` of a
+/// block of memory. The calling thread's word (see `thread_local_word!`) is the address of this memory; if it is 0, nothing is stored.
+#[macro_export]
+macro_rules! noting_caller {
+    (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path;)*) => {
+        // rax and r11 may be overwritten, because they hold no arguments.
+        $crate::interposed! { $($(#[$doc])* $name {
+            "mov rax, qword ptr [rip + cox_preload_word@GOTTPOFF]",
+            "mov rax, qword ptr fs:[rax]",
+            "test rax, rax",
+            "jz {ours}",
+            "mov r11, [rsp]",
+            "mov qword ptr [rax + {at}], r11",
+            "jmp {ours}",
+            at = const $at,
+            ours = sym $ours,
+        })* }
+    };
+}
+
 /// Defines interposed functions that jump to the address in the variable `$place`.
 #[macro_export]
 macro_rules! by_pointer {
@@ -127,7 +147,7 @@ macro_rules! thread_local_word {
 
         /// Returns the calling thread's value of the thread-local word.
         #[inline]
-        fn word() -> usize {
+        pub(crate) fn word() -> usize {
             let word;
             // SAFETY: the code only reads the calling thread's `cox_preload_word`, which is defined above; each thread has one. Only `set_word`
             // writes it.
@@ -143,7 +163,7 @@ macro_rules! thread_local_word {
         }
 
         /// Sets the calling thread's value of the thread-local word.
-        fn set_word(word: usize) {
+        pub(crate) fn set_word(word: usize) {
             // SAFETY: the code writes only the calling thread's `cox_preload_word`, which is defined above.
             unsafe {
                 ::std::arch::asm!(

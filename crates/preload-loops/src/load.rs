@@ -1,0 +1,68 @@
+//! What the library does before the program runs, and at its end.
+
+use std::ffi::CStr;
+use std::sync::atomic::Ordering;
+
+use crate::options::Options;
+use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
+use crate::region::OPTIONS;
+use crate::{clock, team};
+
+/// Run by the dynamic loader before main: the process has one thread, so the environment may be read.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+/// Run by exit(3).
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+extern "C" fn at_load() {
+    let Some(schedule) = variable(c"COX_SCHEDULE") else { return };
+    let options = schedule.and_then(|schedule| {
+        let inputs = variable(c"COX_SCHEDULE_INPUTS").transpose()?;
+        Options::parse(schedule, inputs)
+    });
+    match options {
+        Ok(options) => {
+            clock::start();
+            let _ = OPTIONS.set(options);
+        }
+        // cox refuses such values before the program starts. The program's output must not suffer if somebody else sets them.
+        Err(line) => say(&format!("{line}; the schedules of loops do not change")),
+    }
+}
+
+/// Returns the value of an environment variable, if it is set; an error if it is not UTF-8. Must be called only while the process has one thread.
+fn variable(name: &CStr) -> Option<Result<&'static str, String>> {
+    // SAFETY: the name is a C string. At load no other thread changes the environment, and the values stay at their addresses.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv returns a C string.
+    let value = unsafe { CStr::from_ptr(value) };
+    Some(value.to_str().map_err(|_| format!("invalid {}: it is not UTF-8", name.to_string_lossy())))
+}
+
+/// Says which loops have not had the schedule that was asked for.
+extern "C" fn at_exit() {
+    let Some(options) = OPTIONS.get() else { return };
+    let all = team::INSTANCES.load(Ordering::Relaxed);
+    for (counter, why) in
+        [(&NOT_MONOTONIC, "the program asks for a monotonic schedule"), (&NO_WEIGHTS, "the team has another size")]
+    {
+        let count = counter.load(Ordering::Relaxed);
+        if count > 0 {
+            say(&format!("{count} of {all} loop instances had fac2 instead of {}: {why}", options.schedule));
+        }
+    }
+}
+
+/// Prints one line on stderr; nothing if that fails.
+fn say(line: &str) {
+    let line = format!("cox: {line}\n");
+    // SAFETY: the bytes are valid for the call.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
