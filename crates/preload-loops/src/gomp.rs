@@ -26,7 +26,7 @@ use std::ffi::c_long;
 use crate::bounds::Bounds;
 use crate::member::{CALLER_AT, Clause};
 use crate::region::{changing, member};
-use crate::runtime::{Real, call};
+use crate::runtime::{RuntimeFunction, call};
 
 /// `unsigned long long` as libgomp's functions take it.
 type Ull = u64;
@@ -61,7 +61,7 @@ macro_rules! loops {
             // SAFETY: guaranteed by the program; the real function has this type.
             unsafe {
                 start($is_runtime, $monotonic, || Bounds::signed(first, end, step), chunk, from.cast(), to.cast(), || {
-                    call!(REAL, fn(c_long, c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
+                    call!(FUNCTION, fn(c_long, c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
                         (first, end, step, chunk, from, to), else false)
                 })
             }
@@ -74,7 +74,7 @@ macro_rules! loops {
             // SAFETY: as above.
             unsafe {
                 start($is_runtime, $monotonic, || Bounds::signed(first, end, step), 1, from.cast(), to.cast(), || {
-                    call!(REAL, fn(c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
+                    call!(FUNCTION, fn(c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
                         (first, end, step, from, to), else false)
                 })
             }
@@ -88,7 +88,7 @@ macro_rules! loops {
             unsafe {
                 let size = i64::try_from(chunk).unwrap_or(i64::MAX);
                 start($is_runtime, $monotonic, || Bounds::unsigned(up, first, end, step), size, from, to, || {
-                    call!(REAL, fn(bool, Ull, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
+                    call!(FUNCTION, fn(bool, Ull, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
                         (up, first, end, step, chunk, from, to), else false)
                 })
             }
@@ -101,7 +101,7 @@ macro_rules! loops {
             // SAFETY: as above.
             unsafe {
                 start($is_runtime, $monotonic, || Bounds::unsigned(up, first, end, step), 1, from, to, || {
-                    call!(REAL, fn(bool, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
+                    call!(FUNCTION, fn(bool, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
                         (up, first, end, step, from, to), else false)
                 })
             }
@@ -109,7 +109,7 @@ macro_rules! loops {
     };
     ($($counter:ident $chunk:ident $start:ident $next:ident, runtime: $is_runtime:expr, monotonic: $monotonic:expr;)*) => { $(
         const _: () = {
-            static REAL: Real = Real::new(concat!(stringify!($start), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($start), "\0"));
             loops!(@start $counter, $chunk, $start, $is_runtime, $monotonic);
             arch::noting_caller! { at CALLER_AT;
                 /// Begins a loop, and returns whether the thread has a chunk.
@@ -123,13 +123,13 @@ macro_rules! loops {
         /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $next(from: *mut u64, to: *mut u64) -> bool {
-            static REAL: Real = Real::new(concat!(stringify!($next), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($next), "\0"));
             let member = member();
             // SAFETY: the member is the calling thread's; the pointers are the program's. The real function has this type, because a counter has 64 bits.
             unsafe {
                 match member.as_mut() {
                     Some(member) if member.has_loop() => member.next(from, to),
-                    _ => call!(REAL, fn(*mut u64, *mut u64) -> bool, (from, to), else false),
+                    _ => call!(FUNCTION, fn(*mut u64, *mut u64) -> bool, (from, to), else false),
                 }
             }
         }
@@ -171,8 +171,8 @@ fn leave() -> bool {
     }
 }
 
-static BARRIER: Real = Real::new("GOMP_barrier\0");
-static BARRIER_CANCEL: Real = Real::new("GOMP_barrier_cancel\0");
+static BARRIER: RuntimeFunction = RuntimeFunction::new("GOMP_barrier\0");
+static BARRIER_CANCEL: RuntimeFunction = RuntimeFunction::new("GOMP_barrier_cancel\0");
 
 /// Ends a loop with a barrier.
 ///
@@ -180,9 +180,9 @@ static BARRIER_CANCEL: Real = Real::new("GOMP_barrier_cancel\0");
 /// The same requirements as for the real function apply to the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_loop_end() {
-    static REAL: Real = Real::new("GOMP_loop_end\0");
+    static FUNCTION: RuntimeFunction = RuntimeFunction::new("GOMP_loop_end\0");
     // SAFETY: the program calls a function that contains this barrier.
-    unsafe { call!(if leave() { &BARRIER } else { &REAL }, fn(), ()) }
+    unsafe { call!(if leave() { &BARRIER } else { &FUNCTION }, fn(), ()) }
 }
 
 /// Ends a loop without a barrier.
@@ -191,10 +191,10 @@ pub unsafe extern "C-unwind" fn GOMP_loop_end() {
 /// As for `GOMP_loop_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_loop_end_nowait() {
-    static REAL: Real = Real::new("GOMP_loop_end_nowait\0");
+    static FUNCTION: RuntimeFunction = RuntimeFunction::new("GOMP_loop_end_nowait\0");
     if !leave() {
         // SAFETY: guaranteed by the caller.
-        unsafe { call!(REAL, fn(), ()) }
+        unsafe { call!(FUNCTION, fn(), ()) }
     }
 }
 
@@ -204,7 +204,7 @@ pub unsafe extern "C-unwind" fn GOMP_loop_end_nowait() {
 /// As for `GOMP_loop_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_loop_end_cancel() -> bool {
-    static REAL: Real = Real::new("GOMP_loop_end_cancel\0");
+    static FUNCTION: RuntimeFunction = RuntimeFunction::new("GOMP_loop_end_cancel\0");
     // SAFETY: as for `GOMP_loop_end`.
-    unsafe { call!(if leave() { &BARRIER_CANCEL } else { &REAL }, fn() -> bool, (), else false) }
+    unsafe { call!(if leave() { &BARRIER_CANCEL } else { &FUNCTION }, fn() -> bool, (), else false) }
 }

@@ -10,9 +10,9 @@ use std::ffi::{c_long, c_uint, c_void};
 use crate::bounds::Bounds;
 use crate::member::Clause;
 use crate::region::{self, begin_unknown, end_unknown, outside, run};
-use crate::runtime::{Real, Work, call};
+use crate::runtime::{RuntimeFunction, Work, call};
 
-static PARALLEL: Real = Real::new("GOMP_parallel\0");
+static PARALLEL: RuntimeFunction = RuntimeFunction::new("GOMP_parallel\0");
 
 /// Defines functions that begin and end a region. Each row has the further arguments of libgomp's function, and its result.
 macro_rules! regions {
@@ -23,11 +23,11 @@ macro_rules! regions {
         /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $($argument: $type),*) $(-> $result)? {
-            static REAL: Real = Real::new(concat!(stringify!($name), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($name), "\0"));
             // SAFETY: guaranteed by the caller; the real function has this type.
             unsafe {
                 run(work, data, $reads, None, |work, data| {
-                    call!(REAL, fn(Work, *mut c_void, $($type),*) $(-> $result)?, (work, data, $($argument),*)
+                    call!(FUNCTION, fn(Work, *mut c_void, $($type),*) $(-> $result)?, (work, data, $($argument),*)
                         $(, else { work(data); $alone })?)
                 })
             }
@@ -54,7 +54,7 @@ macro_rules! combined {
         pub unsafe extern "C-unwind" fn $name(
             work: Work, data: *mut c_void, threads: c_uint, first: c_long, end: c_long, step: c_long, $($chunk: c_long,)? flags: c_uint,
         ) {
-            static REAL: Real = Real::new(concat!(stringify!($name), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($name), "\0"));
             let size = [1, $($chunk)?].into_iter().max().unwrap_or(1) as u64;
             let clause = Clause { monotonic: $monotonic, chunk: size, place: work as usize };
             let ours = region::changes($is_runtime).then(|| (Bounds::signed(first, end, step), clause));
@@ -65,7 +65,7 @@ macro_rules! combined {
                         call!(PARALLEL, fn(Work, *mut c_void, c_uint, c_uint), (work, data, threads, flags))
                     }),
                     None => run(work, data, false, None, |work, data| {
-                        call!(REAL, fn(Work, *mut c_void, c_uint, c_long, c_long, c_long, $(combined!(@long $chunk),)? c_uint),
+                        call!(FUNCTION, fn(Work, *mut c_void, c_uint, c_long, c_long, c_long, $(combined!(@long $chunk),)? c_uint),
                             (work, data, threads, first, end, step, $($chunk,)? flags))
                     }),
                 }
@@ -94,10 +94,10 @@ macro_rules! begun_regions {
         /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, threads: c_uint $(, $argument: $type)*) {
-            static REAL: Real = Real::new(concat!(stringify!($name), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($name), "\0"));
             begin_unknown();
             // SAFETY: guaranteed by the caller; the real function has this type.
-            unsafe { call!(REAL, fn(Work, *mut c_void, c_uint $(, $type)*), (work, data, threads $(, $argument)*)) }
+            unsafe { call!(FUNCTION, fn(Work, *mut c_void, c_uint $(, $type)*), (work, data, threads $(, $argument)*)) }
         }
     )* };
 }
@@ -117,9 +117,9 @@ begun_regions! {
 /// The same requirements as for the real function apply to the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_parallel_end() {
-    static REAL: Real = Real::new("GOMP_parallel_end\0");
+    static FUNCTION: RuntimeFunction = RuntimeFunction::new("GOMP_parallel_end\0");
     // SAFETY: guaranteed by the caller.
-    unsafe { call!(REAL, fn(), ()) };
+    unsafe { call!(FUNCTION, fn(), ()) };
     end_unknown();
 }
 
@@ -139,11 +139,11 @@ pub unsafe extern "C-unwind" fn GOMP_target_ext(
     depend: *mut *mut c_void,
     arguments: *mut *mut c_void,
 ) {
-    static REAL: Real = Real::new("GOMP_target_ext\0");
+    static FUNCTION: RuntimeFunction = RuntimeFunction::new("GOMP_target_ext\0");
     // SAFETY: guaranteed by the caller; the real function has this type.
     outside(|| unsafe {
         call!(
-            REAL,
+            FUNCTION,
             fn(i32, Work, usize, *mut *mut c_void, *mut usize, *mut u16, c_uint, *mut *mut c_void, *mut *mut c_void),
             (device, work, count, addresses, sizes, kinds, flags, depend, arguments)
         )

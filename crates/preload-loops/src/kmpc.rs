@@ -21,7 +21,7 @@ use crate::bounds::{Bounds, Inclusive};
 use crate::member::Clause;
 use crate::ompt;
 use crate::region::{changing, member};
-use crate::runtime::{Real, call};
+use crate::runtime::{RuntimeFunction, call};
 
 /// Values of libomp's sched_type (kmp.h).
 const STATIC: i32 = 34;
@@ -71,12 +71,12 @@ macro_rules! dispatch {
         pub unsafe extern "C-unwind" fn $init(
             location: *const c_void, thread: i32, schedule: i32, first: $value, last: $value, step: $step, chunk: $step,
         ) {
-            static REAL: Real = Real::new(concat!(stringify!($init), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($init), "\0"));
             let bounds = Bounds::$bounds(<$wide>::from(first), <$wide>::from(last), i64::from(step));
             // SAFETY: guaranteed by the program; the real function has this type.
             unsafe {
                 if !begin(location, schedule, bounds, i64::from(chunk)) {
-                    call!(REAL, fn(*const c_void, i32, i32, $value, $value, $step, $step),
+                    call!(FUNCTION, fn(*const c_void, i32, i32, $value, $value, $step, $step),
                         (location, thread, schedule, first, last, step, chunk));
                 }
             }
@@ -90,12 +90,12 @@ macro_rules! dispatch {
         pub unsafe extern "C-unwind" fn $next(
             location: *const c_void, thread: i32, is_last: *mut i32, from: *mut $value, to: *mut $value, stride: *mut $step,
         ) -> c_int {
-            static REAL: Real = Real::new(concat!(stringify!($next), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($next), "\0"));
             // SAFETY: the member is the calling thread's; the pointers are the program's, or null. The real function has this type.
             unsafe {
                 let member = match member().as_mut() {
                     Some(member) if member.has_loop() => member,
-                    _ => return call!(REAL, fn(*const c_void, i32, *mut i32, *mut $value, *mut $value, *mut $step) -> c_int,
+                    _ => return call!(FUNCTION, fn(*const c_void, i32, *mut i32, *mut $value, *mut $value, *mut $step) -> c_int,
                         (location, thread, is_last, from, to, stride), else 0),
                 };
                 let Some(chunk) = member.next_inclusive() else {
@@ -148,12 +148,12 @@ macro_rules! static_init {
             location: *const c_void, thread: i32, schedule: i32, is_last: *mut i32, lower: *mut $value, upper: *mut $value,
             stride: *mut $step, step: $step, chunk: $step,
         ) {
-            static REAL: Real = Real::new(concat!(stringify!($init), "\0"));
+            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($init), "\0"));
             // SAFETY: the pointers are the program's; `is_last` may be null. The real function has this type.
             unsafe {
                 let bounds = Bounds::$bounds(<$wide>::from(*lower), <$wide>::from(*upper), i64::from(step));
                 let Some(block) = block(schedule, bounds) else {
-                    return call!(REAL,
+                    return call!(FUNCTION,
                         fn(*const c_void, i32, i32, *mut i32, *mut $value, *mut $value, *mut $step, $step, $step),
                         (location, thread, schedule, is_last, lower, upper, stride, step, chunk));
                 };

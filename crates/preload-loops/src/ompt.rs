@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::member::Member;
 use crate::region::{OPTIONS, set_word, word};
-use crate::runtime::Real;
+use crate::runtime::RuntimeFunction;
 use crate::team::Borrowed;
 
 /// Values of ompt_callbacks_t.
@@ -66,7 +66,7 @@ type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 /// Only an OpenMP runtime may call this function, with its version as a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
-    static NEXT: Real = Real::new("ompt_start_tool\0");
+    static NEXT: RuntimeFunction = RuntimeFunction::new("ompt_start_tool\0");
     // SAFETY: null, or another tool's function of this name, or libomp's own, which continues the search for a tool.
     if let Some(next) = unsafe { transmute::<*mut c_void, Option<StartTool>>(NEXT.get()) } {
         // SAFETY: guaranteed by the caller.

@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// A function of the runtime, looked up at its first use.
-pub struct Real {
+pub struct RuntimeFunction {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
-impl Real {
+impl RuntimeFunction {
     /// Returns a function that is looked up by `name`, which ends in a NUL.
-    pub const fn new(name: &'static str) -> Real {
+    pub const fn new(name: &'static str) -> RuntimeFunction {
         let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else { panic!("the name must end in its only NUL") };
-        Real { name, address: AtomicPtr::new(null_mut()) }
+        RuntimeFunction { name, address: AtomicPtr::new(null_mut()) }
     }
 
     /// Returns its address; null if the program has no such function.
@@ -68,11 +68,11 @@ fn loaded_libgomp() -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-static THREAD_NUM: Real = Real::new("omp_get_thread_num\0");
-static NUM_THREADS: Real = Real::new("omp_get_num_threads\0");
-static LEVEL: Real = Real::new("omp_get_level\0");
+static THREAD_NUM: RuntimeFunction = RuntimeFunction::new("omp_get_thread_num\0");
+static NUM_THREADS: RuntimeFunction = RuntimeFunction::new("omp_get_num_threads\0");
+static LEVEL: RuntimeFunction = RuntimeFunction::new("omp_get_level\0");
 
-fn number(function: &Real) -> Option<c_int> {
+fn number(function: &RuntimeFunction) -> Option<c_int> {
     // SAFETY: `get` returns null or a function without arguments that returns an int.
     let function: Option<unsafe extern "C" fn() -> c_int> = unsafe { transmute(function.get()) };
     // SAFETY: a program may call these functions at any point.
