@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::common::Common;
 use crate::json;
+use crate::tools::in_path;
 use crate::verdict::{Outcome, Verdict};
 
 #[derive(Debug, Serialize)]
@@ -67,6 +68,15 @@ impl Findings {
     /// Adds a criterion.
     pub fn judge(&mut self, outcome: Outcome, text: impl Into<String>) {
         self.verdicts.push(Verdict { outcome, text: text.into() });
+    }
+
+    /// Returns whether a program is installed. If not, adds that the part was not measured.
+    pub fn has(&mut self, program: &str) -> bool {
+        let is_there = in_path(program).is_some();
+        if !is_there {
+            self.judge(Outcome::NotMeasured, format!("{program} is not installed"));
+        }
+        is_there
     }
 
     /// Adds a criterion that single figures decide.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use machine::state::{MachineState, is_of_worker, numbers_of};
+use machine::state::{MachineState, numbers_of};
 use quiet::Level;
 use report::noise::NoiseReport;
 use rustix::process::Pid;
@@ -20,8 +20,6 @@ use crate::noise::field::{CoRunner, Field};
 use crate::noise::findings::Findings;
 use crate::rounds::in_turns;
 use crate::stats::{median, median_estimate, shown};
-use crate::tools::in_path;
-use crate::verdict::Outcome;
 
 const LENGTH: &str = "3s";
 /// How long tuned may take until its profile is applied, and how often its log is read.
@@ -68,10 +66,6 @@ impl Peer {
             Peer::Tuned => "tuned",
             Peer::Cox => "cox quiet",
         }
-    }
-
-    fn is_there(self) -> bool {
-        self == Peer::Cox || in_path(self.program()).is_some()
     }
 
     /// Does what is not part of the tool's own time.
@@ -149,15 +143,11 @@ fn tuned(field: &Field<'_>) -> Result<CoRunner> {
 
 pub fn peers(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let mut found = Findings::default();
-    if in_path("stress-ng").is_none() {
-        found.judge(Outcome::NotMeasured, "stress-ng is not installed");
+    if !found.has("stress-ng") {
         return Ok(found);
     }
     let place = Place::chosen()?;
-    let (peers, missing): (Vec<Peer>, Vec<Peer>) = PEERS.into_iter().partition(|peer| peer.is_there());
-    for peer in missing {
-        found.judge(Outcome::NotMeasured, format!("{} is not installed", peer.program()));
-    }
+    let peers: Vec<Peer> = PEERS.into_iter().filter(|peer| *peer == Peer::Cox || found.has(peer.program())).collect();
     let load = load(field)?;
     let before = MachineState::read();
     let all = in_turns(peers.len(), runs.into(), |at| measure(field, &place, &before, peers[at]))?;
@@ -217,9 +207,9 @@ fn measure(field: &Field<'_>, place: &Place, before: &MachineState, peer: Peer) 
     let start = Instant::now();
     let ended = peer.end(&cpu, stays);
     let end_s = start.elapsed().as_secs_f64();
-    let left = differences(before);
+    let left = before.differences_but_workers(&MachineState::read());
     put_back(before, place);
-    let not_restored = differences(before);
+    let not_restored = before.differences_but_workers(&MachineState::read());
     if let Some(first) = not_restored.first() {
         bail!(
             "after {}, this machine is not as it was: {} differences, the first: {first}",
@@ -235,13 +225,6 @@ fn measure(field: &Field<'_>, place: &Place, before: &MachineState, peer: Peer) 
     let report: NoiseReport = serde_json::from_slice(&fs::read(&json)?).context("cox noise wrote no JSON")?;
     let [stolen, _, kernel, ..] = report.shares();
     Ok(Measured { stolen, kernel, begin_s, end_s, left, end_error })
-}
-
-/// Unbound workers are left out: only the kernel can restore them.
-fn differences(before: &MachineState) -> Vec<String> {
-    let mut differences = before.differences(&MachineState::read());
-    differences.retain(|line| !is_of_worker(line));
-    differences
 }
 
 /// Restores settings and the CPUs of threads, and removes new cgroups. A thread that was created meanwhile and may use

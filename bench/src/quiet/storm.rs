@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use machine::CpuSet;
-use machine::state::{MachineState, is_of_worker, numbers_of};
+use machine::state::{MachineState, numbers_of};
 
 use super::place::Place;
 use crate::noise::field::Field;
 use crate::noise::findings::Findings;
-use crate::tools::in_path;
-use crate::verdict::Outcome;
 
 /// The load: forks, files that are written and removed, threads that come and go.
 const LOAD: [&str; 9] = ["--fork", "2", "--hdd", "1", "--pthread", "1", "--quiet", "--timeout", "3600"];
@@ -24,8 +22,7 @@ const CONTROL: Duration = Duration::from_secs(30);
 
 pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
     let mut found = Findings::default();
-    if in_path("stress-ng").is_none() {
-        found.judge(Outcome::NotMeasured, "stress-ng is not installed");
+    if !found.has("stress-ng") {
         return Ok(found);
     }
     let place = Place::chosen()?;
@@ -52,8 +49,7 @@ pub fn storm(field: &Field<'_>, sessions: u16) -> Result<Findings> {
         before.settings.len(),
         all - before.settings.len()
     ));
-    let mut wrong = before.differences(&after);
-    wrong.retain(|line| !is_of_worker(line));
+    let wrong = before.differences_but_workers(&after);
     let new = narrowed(&before, &after, &place.online());
     drop(load);
     let new_warnings: Vec<String> = warnings()?.lines().skip(said.lines().count()).map(str::to_owned).collect();

@@ -10,8 +10,6 @@ use crate::noise::findings::Findings;
 use crate::noise::solver::{Measured, run};
 use crate::rounds::in_turns;
 use crate::stats::median;
-use crate::tools::in_path;
-use crate::verdict::Outcome;
 
 const UNDER: [Under; 7] = [
     Under::Nothing,
@@ -27,8 +25,7 @@ const STEPS: u32 = 10_000;
 
 pub fn variability(field: &Field<'_>, runs: u16) -> Result<Findings> {
     let mut found = Findings::default();
-    if in_path("stress-ng").is_none() {
-        found.judge(Outcome::NotMeasured, "stress-ng is not installed");
+    if !found.has("stress-ng") {
         return Ok(found);
     }
     let place = Place::chosen()?;

@@ -106,6 +106,14 @@ impl MachineState {
         state
     }
 
+    /// Returns what differs in a later state, but not the unbound workers of the kernel (see [`is_of_worker`]).
+    #[must_use]
+    pub fn differences_but_workers(&self, later: &MachineState) -> Vec<String> {
+        let mut lines = self.differences(later);
+        lines.retain(|line| !is_of_worker(line));
+        lines
+    }
+
     /// Leaves out the settings that differ between two other states: without cox, between those, they have changed by
     /// themselves.
     pub fn leave_out_changed(&mut self, before: &MachineState, after: &MachineState) {

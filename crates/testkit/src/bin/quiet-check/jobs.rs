@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::guardians;
-use testkit::machine_state::{MachineState, is_of_worker, not_restored};
+use testkit::machine_state::{MachineState, is_of_worker, not_restored_within};
 
 use crate::facts::{fact, is_fine};
 use crate::machine::{Machine, own};
@@ -34,6 +34,13 @@ const CPU_3: &str = "8";
 /// Sessions of the storm, and moments at which one is killed.
 const SESSIONS: u32 = 20;
 const MOMENTS: u32 = 24;
+
+/// How long everything may take to be restored: an emulated CPU that shares its host's needs many seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn not_restored(before: &MachineState) -> Vec<String> {
+    not_restored_within(before, PATIENCE)
+}
 
 /// Runs a job. Returns whether there is one with this name.
 pub fn run(job: &str) -> bool {
