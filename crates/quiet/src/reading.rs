@@ -161,7 +161,9 @@ fn release(root: &Root) -> Option<Release> {
     Release::parse(root.read_text("/proc/sys/kernel/osrelease").ok()?.trim())
 }
 
-/// Returns what shows that this process sees only a part of the machine's cpusets or threads; `None` if it sees all.
+/// Returns what shows that this process sees only a part of the machine's cpusets or threads; `None` if it sees all. A 0 in
+/// cgroup.threads shows nothing: the kernel prints it for a thread of another PID namespace, and also for one that is just
+/// ending.
 fn foreign(root: &Root, hierarchy: &Hierarchy) -> Option<String> {
     let mount = hierarchy.mount_point.display();
     if hierarchy.mount_root != Path::new("/") {
@@ -173,14 +175,7 @@ fn foreign(root: &Root, hierarchy: &Hierarchy) -> Option<String> {
     if namespace::of_cgroups(root).ok().flatten().is_some() {
         return Some(format!("it has a cgroup namespace of its own, and {mount} may show only a part of the cgroups"));
     }
-    // The kernel prints 0 for a thread of another PID namespace, also where /proc says nothing about namespaces.
-    let list = match hierarchy.version {
-        Version::V1 => "tasks",
-        Version::V2 => "cgroup.threads",
-    };
-    let members = root.read_text(hierarchy.mount_point.join(list)).unwrap_or_default();
-    let is_hidden = members.lines().any(|line| line == "0");
-    is_hidden.then(|| format!("{mount}/{list} has threads of another PID namespace"))
+    None
 }
 
 /// Returns the processes of root with this name. Each user may give a process this name, but only root can move interrupts.

@@ -205,7 +205,8 @@ fn in_a_container_cpusets_are_refused_and_the_reason_is_named() {
         (v1().with("/proc/self/mountinfo", &mounts), Some("cpuset shows only the cgroup /docker/b0a1")),
         (namespace("pid", "4026532177"), Some("a PID namespace of its own")),
         (namespace("cgroup", "4026532178"), Some("a cgroup namespace of its own")),
-        (v1().with(&format!("{cpuset}/tasks"), "1\n0\n0\n"), Some("cpuset/tasks has threads of another PID namespace")),
+        // Under a storm of forks: the kernel prints 0 for a thread that ends while the list is read.
+        (v2().with("/sys/fs/cgroup/cgroup.threads", "1\n0\n2\n"), None),
         (namespace("pid", "4026531836"), None),
         (namespace("cgroup", "4026531835"), None),
     ] {
