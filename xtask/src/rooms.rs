@@ -70,7 +70,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["arch", "tasks", "umt-client", "wire"], &[]),
         pure: false,
     },
-    Room { name: "preload-loops", floor: "front doors", uses: these(&["arch", "loops"], &[]), pure: false },
+    Room { name: "preload-loops", floor: "front doors", uses: these(&["arch", "loops", "wire"], &[]), pure: false },
     Room { name: "cox-ulp", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "ulp-host",

@@ -9,6 +9,7 @@
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
+//! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -26,6 +27,10 @@ mod chain;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
+mod file;
+#[cfg(not(loom))]
+mod finished;
+#[cfg(not(loom))]
 mod gomp;
 #[cfg(not(loom))]
 mod gomp_regions;
@@ -35,6 +40,8 @@ mod histories;
 mod instance;
 #[cfg(not(loom))]
 mod kmpc;
+#[cfg(not(loom))]
+mod known;
 #[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]

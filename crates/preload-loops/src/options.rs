@@ -2,21 +2,35 @@
 //!
 //! | variable | value |
 //! |---|---|
-//! | `COX_SCHEDULE` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`loops::schedule`] |
+//! | `COX_SCHEDULE` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`loops::schedule`]; `[all:]auto`; or `as_written` |
 //! | `COX_SCHEDULE_INPUTS` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need |
+//!
+//! `auto` tries schedules for each loop. `as_written` changes nothing: each loop gets the schedule that its runtime would give it, from this library, which
+//! records what the loops do. It implies `all:`.
 //!
 //! Without `all:`, only loops with `schedule(runtime)` change; with it, `dynamic` and `guided` loops change, too. Without `COX_SCHEDULE`, the library
 //! does nothing.
 
 use loops::{Inputs, Invalid, Schedule};
 
+/// Which schedules the loops get.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// Those that the program's runtime would give them.
+    AsWritten,
+    /// This one.
+    Schedule(Schedule),
+    /// The fastest of several, for each loop.
+    Auto,
+}
+
 /// Options of this process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Whether `dynamic` and `guided` loops change, too.
     pub all: bool,
-    /// The schedule of changed loops.
-    pub schedule: Schedule,
+    /// The schedules of changed loops.
+    pub wanted: Wanted,
     /// Facts about the loops.
     pub inputs: Inputs,
 }
@@ -27,11 +41,17 @@ impl Options {
         let (all, name) = schedule.strip_prefix("all:").map_or((false, schedule), |name| (true, name));
         let invalid = |invalid: Invalid| format!("invalid COX_SCHEDULE '{schedule}': {invalid}");
         let inputs = inputs.map_or(Ok(Inputs::default()), parse_inputs)?;
-        let schedule: Schedule = name.parse().map_err(invalid)?;
+        let wanted = match name {
+            "as_written" => return Ok(Options { all: true, wanted: Wanted::AsWritten, inputs }),
+            "auto" => return Ok(Options { all, wanted: Wanted::Auto, inputs }),
+            _ => Wanted::Schedule(name.parse().map_err(invalid)?),
+        };
         // Checks that what the schedule needs is there and valid. The number of threads is not known yet: it is the number of weights.
         let threads = inputs.weights.as_ref().map_or(1, Vec::len);
-        schedule.plan(1, threads, &inputs).map_err(invalid)?;
-        Ok(Options { all, schedule, inputs })
+        if let Wanted::Schedule(schedule) = &wanted {
+            schedule.plan(1, threads, &inputs).map_err(invalid)?;
+        }
+        Ok(Options { all, wanted, inputs })
     }
 }
 
@@ -58,10 +78,15 @@ mod tests {
 
     #[test]
     fn options_name_a_schedule_and_which_loops_change() {
-        let options = Options::parse("fac2", None).unwrap();
-        assert_eq!((options.all, options.schedule.to_string()), (false, "fac2".to_owned()));
-        let options = Options::parse("all:gss,16", None).unwrap();
-        assert_eq!((options.all, options.schedule.to_string()), (true, "gss,16".to_owned()));
+        let wanted = |text| {
+            let options = Options::parse(text, None).unwrap();
+            (options.all, options.wanted)
+        };
+        let schedule = |text: &str| Wanted::Schedule(text.parse().unwrap());
+        assert_eq!(wanted("fac2"), (false, schedule("fac2")));
+        assert_eq!(wanted("all:gss,16"), (true, schedule("gss,16")));
+        assert_eq!((wanted("auto"), wanted("all:auto")), ((false, Wanted::Auto), (true, Wanted::Auto)));
+        assert_eq!(wanted("as_written"), (true, Wanted::AsWritten));
         let options = Options::parse("wf", Some("weights=1:2.5,mean_ns=3")).unwrap();
         assert_eq!((options.inputs.weights, options.inputs.mean_ns), (Some(vec![1.0, 2.5]), Some(3.0)));
     }
