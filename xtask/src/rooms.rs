@@ -122,6 +122,12 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["arch", "changes", "machine", "report", "session", "watch"], &[]),
         pure: false,
     },
+    Room {
+        name: "schedules",
+        floor: "engines",
+        uses: these(&["loops", "machine", "report", "session", "symbols", "wire"], &[]),
+        pure: false,
+    },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },
     Room { name: "tasks", floor: "engines", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room {

@@ -7,7 +7,8 @@
 //!
 //! How data flows:
 //!
-//!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`].
+//!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`]. [`options`]: the
+//!     same for all that a user asks for.
 //!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. [`profile`]
 //!     measures them.
 //!  3. [`plan`]: schedule, number of iterations, number of threads and inputs become a [`Plan`]. It is made once and
@@ -41,6 +42,7 @@ pub mod inputs;
 pub mod invalid;
 pub mod kind;
 pub mod last_slice;
+pub mod options;
 pub mod plan;
 pub mod profile;
 mod rules;

@@ -15,10 +15,10 @@ use crate::clock;
 use crate::finished::{Finished, Part};
 use crate::known::{Ended, KnownLoop};
 use crate::member::Clause;
-use crate::options::Options;
 use crate::plans::{Key, Prepared};
 use crate::published::Published;
 use crate::team::Team;
+use loops::options::Options;
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use wire::loop_records::{Clause as Written, Record};
 
 use crate::finished::Part;
 use crate::member::Clause;
-use crate::options::{Options, Wanted};
 use crate::plans::{Prepared, Rule};
 use crate::{clock, file, runtime};
+use loops::options::{Options, Wanted};
 
 /// A loop of a team.
 pub struct KnownLoop {
@@ -160,7 +160,6 @@ fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
 }
 
 fn set_extremes(record: &Record, trips: u64) {
-    use Ordering::Relaxed;
     record.least_trips.store(record.least_trips.load(Ordering::Relaxed).min(trips), Ordering::Relaxed);
     record.most_trips.store(record.most_trips.load(Ordering::Relaxed).max(trips), Ordering::Relaxed);
 }

@@ -3,7 +3,7 @@
 //! The program is not changed, and its OpenMP runtime keeps its teams, thread numbers and barriers. The library takes the place of the functions with
 //! which compiled code asks for chunks. Which schedules there are, and how they decide, is in the crate `loops`.
 //!
-//! - `options`: what the environment asks for. `load`: what the library does before and after the program.
+//! - `load`: what the library does before and after the program; what the environment asks for is in [`loops::options`].
 //! - `gomp`, `gomp_regions`: libgomp's functions for loops and regions, as gcc calls them. `runtime`: the functions of the program's own runtime.
 //! - `kmpc`: libomp's functions, as clang calls them. `ompt`: the teams of libomp.
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
@@ -50,8 +50,6 @@ mod measure;
 mod member;
 #[cfg(not(loom))]
 mod ompt;
-#[cfg(not(loom))]
-mod options;
 #[cfg(not(loom))]
 mod plans;
 #[cfg(not(loom))]

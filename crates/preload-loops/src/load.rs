@@ -3,11 +3,13 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-use crate::options::{Options, Wanted};
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
 use crate::{clock, file, team};
+use loops::options::{Options, Wanted, parse_inputs};
 
+/// Set if the program's children keep their schedules.
+const ALONE: &CStr = c"COX_SCHEDULE_ALONE";
 /// The folder for records: [`wire::loop_records::FOLDER`].
 const FOLDER: &CStr = c"COX_LOOPS";
 
@@ -23,10 +25,17 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_load() {
     let Some(schedule) = variable(c"COX_SCHEDULE") else { return };
-    let options = schedule.and_then(|schedule| {
+    let options = schedule.and_then(|schedule: &'static str| {
         let inputs = variable(c"COX_SCHEDULE_INPUTS").transpose()?;
-        Options::parse(schedule, inputs)
+        if let Some(inputs) = inputs {
+            parse_inputs(inputs).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS '{inputs}': {why}"))?;
+        }
+        Options::parse(schedule, inputs).map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
     });
+    if text(ALONE).is_some() {
+        // SAFETY: the name is a C string; the process has one thread.
+        unsafe { libc::unsetenv(c"COX_SCHEDULE".as_ptr()) };
+    }
     match options {
         Ok(options) => {
             clock::start();

@@ -20,9 +20,9 @@ use crate::clock;
 use crate::finished::Part;
 use crate::instance::Instance;
 use crate::measure::Measure;
-use crate::options::{Options, Wanted};
 use crate::plans::Prepared;
 use crate::team::Team;
+use loops::options::{Options, Wanted};
 
 /// What the program says about a loop, apart from its bounds.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loops::{Inputs, Kind, Plan, Schedule};
 
 use crate::histories::Histories;
-use crate::options::{Options, Wanted};
+use loops::options::{Options, Wanted};
 
 /// The rule of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

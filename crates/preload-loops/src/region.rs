@@ -17,9 +17,9 @@ use wire::loop_records::Clause as Written;
 
 use crate::bounds::Bounds;
 use crate::member::{Clause, Member};
-use crate::options::Options;
 use crate::runtime::{self, Work};
 use crate::team::Borrowed;
+use loops::options::Options;
 
 arch::thread_local_word!();
 

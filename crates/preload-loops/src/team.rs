@@ -10,8 +10,8 @@ use crate::chain::Chain;
 use crate::instance::Instance;
 use crate::known::KnownLoop;
 use crate::member::Clause;
-use crate::options::Options;
 use crate::plans::Plans;
+use loops::options::Options;
 
 /// Instances that this library has scheduled, without those of regions that have not ended.
 pub static INSTANCES: AtomicU64 = AtomicU64::new(0);

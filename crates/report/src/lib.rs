@@ -18,6 +18,7 @@ pub mod guide;
 pub mod heat;
 pub mod html;
 pub mod json;
+pub mod loops;
 mod markup;
 pub mod noise;
 pub mod overlap;
