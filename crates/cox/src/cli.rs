@@ -17,6 +17,7 @@ mod check;
 mod compare;
 mod cpus;
 mod forecast;
+mod loops;
 mod noise;
 mod quiet;
 mod report;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use machine::CpuSet;
 
+pub use self::loops::Loops;
 pub use advise::Advise;
 pub use check::Check;
 pub use compare::Compare;
@@ -75,6 +77,8 @@ pub enum Verb {
     Advise(Advise),
     /// Measure what a thread that computes loses on each CPU, and to what
     Noise(Noise),
+    /// List the OpenMP loops of a program, what imbalance costs them, and which schedule would help
+    Loops(Loops),
     /// Run a program on CPUs on which nothing else runs, and restore everything at its end
     Quiet(Quiet),
     /// Run many copies of a program in one address space
@@ -133,6 +137,8 @@ pub enum SchemaOf {
     NoiseForecast,
     /// `cox ulp --json`
     Ulp,
+    /// `cox loops --json`
+    Loops,
     /// `cox quiet --json`
     Quiet,
     /// `cox quiet measure --json`
@@ -391,12 +397,12 @@ pub enum Changes {
 
 /// Checks a schedule as `--schedule` takes it.
 fn schedule(text: &str) -> Result<String, String> {
-    loops::options::parse_schedule(text).map(|_| text.to_owned())
+    ::loops::options::parse_schedule(text).map(|_| text.to_owned())
 }
 
 /// Checks facts about loops.
 fn schedule_inputs(text: &str) -> Result<String, String> {
-    loops::options::parse_inputs(text).map(|_| text.to_owned())
+    ::loops::options::parse_inputs(text).map(|_| text.to_owned())
 }
 
 /// Returns the name of an option's value on the command line.

@@ -27,11 +27,13 @@
 //!     instance to the next.
 //!  6. [`figures`]: what imbalance cost, and how much of it the kernel's scheduler caused. [`last_slice`]: who gets no
 //!     more work at the end of a loop.
+//!     [`advice`]: which other schedule would help.
 //!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.
 //!  8. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+pub mod advice;
 pub mod blocks;
 pub mod cpu_share;
 pub mod figures;

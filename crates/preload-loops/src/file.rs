@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use wire::loop_records::{File, MAGIC, MODULES, Module, PATH, RECORDS, Record, VERSION};
 
-use crate::clock;
+use crate::{clock, delays};
 
 /// The folder of the session; empty if there is none.
 static FOLDER: Mutex<Option<CString>> = Mutex::new(None);
@@ -57,6 +57,7 @@ unsafe extern "C" fn in_child() {
         unsafe { libc::mmap(mapping.cast(), size_of::<File>(), ACCESS, flags, -1, 0) };
     }
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    delays::forked();
     // SAFETY: as before, in the thread that has locked.
     unsafe { after_fork() };
 }

@@ -16,7 +16,11 @@ pub struct Finished {
     request: AtomicU64,
     /// Its requests that were timed.
     requests: AtomicU64,
+    /// How long it waited for a CPU, nanoseconds; `UNKNOWN` if that was not measured.
+    waited_ns: AtomicU64,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// What a thread did in an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub struct Part {
     pub request: u64,
     /// Its requests that were timed.
     pub requests: u64,
+    /// How long it waited for a CPU, nanoseconds; `None` if that was not measured.
+    pub waited_ns: Option<u64>,
 }
 
 impl Finished {
@@ -39,6 +45,7 @@ impl Finished {
         self.chunks.store(part.chunks, Ordering::Relaxed);
         self.request.store(part.request, Ordering::Relaxed);
         self.requests.store(part.requests, Ordering::Relaxed);
+        self.waited_ns.store(part.waited_ns.unwrap_or(UNKNOWN), Ordering::Relaxed);
         self.instance.store(instance, Ordering::Relaxed);
     }
 
@@ -50,6 +57,7 @@ impl Finished {
             chunks: self.chunks.load(Ordering::Relaxed),
             request: self.request.load(Ordering::Relaxed),
             requests: self.requests.load(Ordering::Relaxed),
+            waited_ns: Some(self.waited_ns.load(Ordering::Relaxed)).filter(|ns| *ns != UNKNOWN),
         })
     }
 }

@@ -13,7 +13,7 @@ use loops::Plan;
 use crate::bounds::Bounds;
 use crate::clock;
 use crate::finished::{Finished, Part};
-use crate::known::{Ended, KnownLoop};
+use crate::known::{Ended, KnownLoop, Measured};
 use crate::member::Clause;
 use crate::plans::{Key, Prepared};
 use crate::published::Published;
@@ -53,13 +53,13 @@ struct Known {
     is_open: bool,
     /// When the first thread arrived, ticks.
     began: u64,
-    /// Whether requests are timed.
-    is_timed: bool,
+    /// What is measured in it.
+    measured: Measured,
 }
 
 impl Default for Known {
     fn default() -> Known {
-        Known { at: ptr::null_mut(), is_open: false, began: 0, is_timed: false }
+        Known { at: ptr::null_mut(), is_open: false, began: 0, measured: Measured::default() }
     }
 }
 
@@ -81,14 +81,14 @@ impl Instance {
             known.at = unsafe { team.known(options, clause) };
         }
         // SAFETY: as above.
-        let (rule, is_timed) = unsafe { &mut *known.at }.open(options, clause, threads);
+        let (rule, measured) = unsafe { &mut *known.at }.open(options, clause, threads);
         let Clause { monotonic, chunk, place, .. } = *clause;
         let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule };
         if plan.as_ref().is_none_or(|prepared| prepared.key != key) {
             // SAFETY: only the opening thread uses the table.
             *plan = Some(Arc::clone(unsafe { &mut *team.plans.get() }.get(options, key)));
         }
-        (known.is_open, known.began, known.is_timed) = (true, began, is_timed);
+        (known.is_open, known.began, known.measured) = (true, began, measured);
         self.counter.0.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
             prepared.count();
@@ -121,8 +121,8 @@ impl Instance {
                 &many
             }
         };
-        let (began, is_timed) = (known.began, known.is_timed);
-        let ended = Ended { prepared, began, is_timed, counter: self.counter.0.load(Ordering::Relaxed), parts };
+        let (began, measured) = (known.began, known.measured);
+        let ended = Ended { prepared, began, measured, counter: self.counter.0.load(Ordering::Relaxed), parts };
         // SAFETY: a loop of this team, which only the opening thread uses.
         unsafe { &mut *known.at }.close(&ended);
     }
@@ -201,14 +201,15 @@ impl Instance {
         }
     }
 
-    /// Returns whether requests are timed.
+    /// Returns what is measured, and when the first thread arrived, ticks.
     ///
     /// # Safety
     /// The calling thread stands at the slot.
     #[inline]
-    pub unsafe fn is_timed(&self) -> bool {
+    pub unsafe fn measured(&self) -> (Measured, u64) {
         // SAFETY: nobody changes it while a thread stands at the slot.
-        unsafe { (*self.known.get()).is_timed }
+        let known = unsafe { &*self.known.get() };
+        (known.measured, known.began)
     }
 
     /// Returns what each thread has published.

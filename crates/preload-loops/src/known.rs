@@ -13,7 +13,7 @@ use wire::loop_records::{Clause as Written, Record};
 use crate::finished::Part;
 use crate::member::Clause;
 use crate::plans::{Prepared, Rule};
-use crate::{clock, file, runtime};
+use crate::{clock, delays, file, runtime};
 use loops::options::{Options, Wanted};
 
 /// A loop of a team.
@@ -34,14 +34,23 @@ struct Trial {
     auto: Auto,
 }
 
+/// What is measured in an instance, beside its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The time of each request.
+    pub requests: bool,
+    /// How long threads wait for a CPU.
+    pub delays: bool,
+}
+
 /// An instance that has ended.
 pub struct Ended<'i> {
     /// Its plan.
     pub prepared: &'i Prepared,
     /// When the first thread arrived, ticks.
     pub began: u64,
-    /// Whether requests were timed.
-    pub is_timed: bool,
+    /// What was measured in it.
+    pub measured: Measured,
     /// The value of the shared counter.
     pub counter: u64,
     /// What each thread did; `None` for a thread that did not come to the end.
@@ -50,6 +59,9 @@ pub struct Ended<'i> {
 
 /// The second instance is timed (the first one makes plans and touches memory), and then one in this many.
 const TIMED_EVERY: u64 = 64;
+/// Two readings of a delay take about 2 µs, so in loops that are shorter than this (nanoseconds), they are made in one of [`SHORT_EVERY`] instances.
+const SHORT_NS: f64 = 100_000.0;
+const SHORT_EVERY: u64 = 16;
 
 impl KnownLoop {
     /// Returns a loop that has not been executed yet.
@@ -69,20 +81,21 @@ impl KnownLoop {
         self.place == clause.place && self.written == clause.written
     }
 
-    /// Returns the rule of the next instance, and whether its requests are to be timed.
+    /// Returns the rule of the next instance, and what is to be measured.
     #[inline]
-    pub fn open(&mut self, options: &Options, clause: &Clause, threads: u32) -> (Rule, bool) {
+    pub fn open(&mut self, options: &Options, clause: &Clause, threads: u32) -> (Rule, Measured) {
         if self.generation != file::generation() {
             self.begin(clause, threads);
         }
         self.opened += 1;
-        let is_timed = self.record.is_some() && self.opened % TIMED_EVERY == 2;
+        let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
+        let delays = delays::are_wanted() && self.opened % self.delays_every() == 0;
         let rule = match (&options.wanted, &mut self.trial) {
             (Wanted::Auto, Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
         };
-        (rule, is_timed)
+        (rule, Measured { requests, delays })
     }
 
     #[cold]
@@ -99,7 +112,7 @@ impl KnownLoop {
 
     /// Adds an instance that has ended.
     pub fn close(&mut self, ended: &Ended<'_>) {
-        let Ended { prepared, began, is_timed, parts, .. } = ended;
+        let Ended { prepared, began, measured, parts, .. } = ended;
         let key = &prepared.key;
         let since = |at: u64| (at.wrapping_sub(*began) as i64).max(0) as u64;
         if let Some(record) = self.record {
@@ -123,11 +136,24 @@ impl KnownLoop {
             Record::add(&record.finish, finish);
             Record::add(&record.request, request);
             Record::add(&record.requests, requests);
+            if let Some(os_caused) = os_caused(ended, &all) {
+                Record::add(&record.delays_known, 1);
+                Record::add(&record.os_caused, os_caused);
+            }
         }
         // An instance whose requests were timed takes longer.
-        if !is_timed {
+        if !measured.requests {
             self.learn(ended, &all, wall);
         }
+    }
+
+    /// Returns in one of how many instances delays are measured: in all, if that takes little of the loop's time.
+    #[inline]
+    fn delays_every(&self) -> u64 {
+        let Some(record) = self.record else { return 1 };
+        let instances = record.instances.load(Ordering::Relaxed).max(1);
+        let mean_ns = record.wall.load(Ordering::Relaxed) as f64 * clock::ns_per_tick() / instances as f64;
+        if instances == 1 || mean_ns > SHORT_NS { 1 } else { SHORT_EVERY }
     }
 
     /// Tells the trial what the instance took.
@@ -147,6 +173,17 @@ impl KnownLoop {
             self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + parts.len() as u64, wall, parts.len()));
         auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
     }
+}
+
+/// Returns the time by which an instance would have been shorter if no thread had waited for a CPU, ticks; `None` if the delays were not measured.
+fn os_caused(ended: &Ended<'_>, parts: &[Part]) -> Option<u64> {
+    let ns = clock::ns_per_tick();
+    let finish = |part: &Part| {
+        let at_ns = (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns;
+        Some(Finish { at_ns, wake_ns: part.waited_ns? as f64, preempt_ns: 0.0 })
+    };
+    let team: Vec<Finish> = parts.iter().map(finish).collect::<Option<_>>()?;
+    imbalance(&team).map(|imbalance| (imbalance.os_caused_ns / ns) as u64)
 }
 
 /// Returns the part of the threads' time that requests took, from the mean of those that were timed.

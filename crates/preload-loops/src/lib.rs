@@ -10,6 +10,7 @@
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
+//!   `delays`: how long the kernel let a thread wait.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -26,6 +27,8 @@ mod bounds;
 mod chain;
 #[cfg(not(loom))]
 mod clock;
+#[cfg(not(loom))]
+mod delays;
 #[cfg(not(loom))]
 mod file;
 #[cfg(not(loom))]

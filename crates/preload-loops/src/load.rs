@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
-use crate::{clock, file, team};
+use crate::{clock, delays, file, team};
 use loops::options::{Options, Wanted, parse_inputs};
 
 /// Set if the program's children keep their schedules.
@@ -41,6 +41,9 @@ extern "C" fn at_load() {
             clock::start();
             if let Some(folder) = text(FOLDER) {
                 file::at_load(folder);
+            }
+            if text(delays::VARIABLE).is_some() {
+                delays::at_load();
             }
             let _ = OPTIONS.set(options);
         }

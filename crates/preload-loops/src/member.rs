@@ -16,12 +16,12 @@ use wire::loop_records::Clause as Written;
 
 use crate::bounds::{Bounds, Inclusive};
 use crate::chain::Slot;
-use crate::clock;
 use crate::finished::Part;
 use crate::instance::Instance;
 use crate::measure::Measure;
 use crate::plans::Prepared;
 use crate::team::Team;
+use crate::{clock, delays};
 use loops::options::{Options, Wanted};
 
 /// What the program says about a loop, apart from its bounds.
@@ -82,6 +82,8 @@ pub struct Member {
     timed: Source,
     /// Time of the requests, ticks, and their number.
     request: (u64, u64),
+    /// How long the thread has waited for a CPU since the instance began, before it came to it; `None` if that is not measured.
+    waited_ns: Option<u64>,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
 }
@@ -114,6 +116,7 @@ impl Member {
             chunks: 0,
             timed: Source::Runtime,
             request: (0, 0),
+            waited_ns: None,
             blocks: None,
         }
     }
@@ -179,9 +182,11 @@ impl Member {
             Plan::Blocks(_) | Plan::Cyclic(_) => Source::Static(&raw const prepared.plan),
         };
         // SAFETY: as above.
-        if unsafe { instance.is_timed() } {
+        let (measured, began) = unsafe { instance.measured() };
+        if measured.requests {
             self.timed = std::mem::replace(&mut self.source, Source::Timed);
         }
+        self.waited_ns = if measured.delays { waited_before(began) } else { None };
     }
 
     /// Stores the values at which the next chunk starts and ends. Returns false if the loop has ended.
@@ -282,7 +287,9 @@ impl Member {
     fn finish(&mut self) {
         self.source = Source::Ended;
         let (request, requests) = self.request;
-        let part = Part { at: clock::now(), chunks: self.chunks, request, requests };
+        let at = clock::now();
+        let waited_ns = self.waited_ns.and_then(|before| Some(before + delays::since_last()?));
+        let part = Part { at, chunks: self.chunks, request, requests, waited_ns };
         // SAFETY: the thread stands at the slot.
         unsafe { (*self.at).content.finish(self.thread as usize, part) };
     }
@@ -381,6 +388,14 @@ impl Member {
             }
         }
     }
+}
+
+/// Returns how long the thread has waited for a CPU since the instance began. It may have waited before that as well, so it is no longer than the thread
+/// is late.
+#[cold]
+fn waited_before(began: u64) -> Option<u64> {
+    let late_ns = (clock::now().wrapping_sub(began) as i64).max(0) as f64 * clock::ns_per_tick();
+    delays::since_last().map(|ns| ns.min(late_ns as u64))
 }
 
 /// Steals from a lane; `None` if it is empty.

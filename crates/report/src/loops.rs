@@ -1,6 +1,7 @@
 //! What the loops of a program did, as text and as JSON.
 
 use advise::numbers::{count, counted, duration, percent};
+use ledger::Provenance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,25 @@ pub struct LoopsReport {
     pub loops: Vec<LoopReport>,
     /// Loops of a team for which there was no room: they are missing from `loops`.
     pub lost_records: u64,
+}
+
+/// Version of the JSON schema of [`LoopsDocument`].
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The document of `cox loops --json`, from which its text is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoopsDocument {
+    /// Version of this document's schema.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// The program, where it ran and when.
+    pub provenance: Provenance,
+    /// From the program's start to its end, nanoseconds.
+    pub length_ns: u64,
+    /// The loops.
+    #[serde(flatten)]
+    pub loops: LoopsReport,
 }
 
 /// A loop in teams of one size, summed over its instances, teams and processes.
@@ -74,17 +94,26 @@ pub struct LoopReport {
     pub request_ns: Option<u64>,
     /// Time by which the loop would have been shorter if no thread had waited for a CPU; null if that is unknown.
     pub os_caused_ns: Option<u64>,
+    /// What would help, by rule: the option for `cox run`, or why there is none. Null in a run with another schedule than the program's own.
+    #[serde(default)]
+    pub advice: Option<String>,
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 impl LoopReport {
-    /// Returns where the loop is, for people.
-    #[must_use]
-    pub fn place(&self) -> String {
-        let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let function = self.function.clone().unwrap_or_else(|| format!("{}+{:#x}", file(&self.module), self.address));
+    /// Returns the function, or the address if it has no name.
+    fn function(&self) -> String {
+        self.function.clone().unwrap_or_else(|| format!("{}+{:#x}", file_name(&self.module), self.address))
+    }
+
+    /// Returns the line in the source; empty if it is unknown.
+    fn line(&self) -> String {
         match (&self.file, self.line) {
-            (Some(source), Some(line)) => format!("{function} {}:{line}", file(source)),
-            _ => function,
+            (Some(source), Some(line)) => format!("{}:{line}", file_name(source)),
+            _ => String::new(),
         }
     }
 
@@ -97,6 +126,25 @@ impl LoopReport {
             return count(self.least_iterations);
         }
         format!("{}–{}", count(self.least_iterations), count(self.most_iterations))
+    }
+}
+
+impl LoopsDocument {
+    /// Returns the text of the document.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        let command = self.provenance.command.first().map_or("?", String::as_str);
+        let sum = |of: fn(&LoopReport) -> u64| self.loops.loops.iter().map(of).sum::<u64>();
+        let heading = format!(
+            "cox: {command} · {} · loops {}, imbalance {}",
+            duration(self.length_ns),
+            duration(sum(|one| one.wall_ns)),
+            duration(sum(|one| one.imbalance_ns))
+        );
+        let mut lines = style.wrapped(&heading, "", "    ");
+        lines.push(String::new());
+        lines.extend(self.loops.section(style));
+        lines.into_iter().map(|line| line + "\n").collect()
     }
 }
 
@@ -128,13 +176,16 @@ impl LoopsReport {
         let mut column = |heading: &str, align, spare, cell: &dyn Fn(&LoopReport) -> String| {
             table.column(heading, align, spare, shown.iter().map(cell));
         };
-        column("loop", Align::Left, 0, &LoopReport::place);
+        column("loop", Align::Left, 0, &LoopReport::function);
+        if shown.iter().any(|one| one.line.is_some()) {
+            column("line", Align::Left, 1, &LoopReport::line);
+        }
         column("asks for", Align::Left, 2, &LoopReport::clause);
         column("schedule", Align::Left, 0, &|one| one.schedule.clone());
-        column("threads", Align::Right, 4, &|one| count(one.threads));
-        column("instances", Align::Right, 1, &|one| count(one.instances));
-        column("iterations", Align::Right, 5, &LoopReport::iterations);
-        column("chunks", Align::Right, 3, &|one| count(one.chunks / one.instances.max(1)));
+        column("threads", Align::Right, 5, &|one| count(one.threads));
+        column("instances", Align::Right, 2, &|one| count(one.instances));
+        column("iterations", Align::Right, 6, &LoopReport::iterations);
+        column("chunks", Align::Right, 4, &|one| count(one.chunks / one.instances.max(1)));
         column("time", Align::Right, 0, &|one| duration(one.wall_ns));
         column("imbalance", Align::Right, 0, &|one| duration(one.imbalance_ns));
         column("LIB", Align::Right, 0, &|one| percent(one.load_imbalance));
@@ -143,10 +194,13 @@ impl LoopsReport {
                 one.os_caused_ns.map_or_else(|| "unknown".to_owned(), duration)
             });
         }
-        column("requests", Align::Right, 2, &|one| {
+        column("requests", Align::Right, 3, &|one| {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
         });
+        if shown.iter().any(|one| one.advice.is_some()) {
+            column("what would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
+        }
         table
     }
 

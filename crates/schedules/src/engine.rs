@@ -16,6 +16,7 @@ use crate::{fitness, section};
 /// Environment variables of the library.
 const SCHEDULE: &str = "COX_SCHEDULE";
 const INPUTS: &str = "COX_SCHEDULE_INPUTS";
+const DELAYS: &str = "COX_LOOPS_DELAYS";
 const ALONE: &str = "COX_SCHEDULE_ALONE";
 
 /// What is asked for, as text and as options.
@@ -44,6 +45,8 @@ pub struct Scheduling {
     asked: Asked,
     /// Whether child processes get the schedule, too.
     children: bool,
+    /// Whether to measure how long threads wait for CPUs.
+    delays: bool,
     /// CPUs on which the program may run.
     allowed: Option<CpuSet>,
     folder: Option<Folder>,
@@ -54,7 +57,13 @@ impl Scheduling {
     /// Makes the engine. `allowed`: the CPUs on which the program may run, if they are known.
     #[must_use]
     pub fn new(asked: Asked, children: bool, allowed: Option<CpuSet>) -> Scheduling {
-        Scheduling { asked, children, allowed, folder: None, report: LoopsReport::default() }
+        Scheduling { asked, children, delays: false, allowed, folder: None, report: LoopsReport::default() }
+    }
+
+    /// Also measures what the OS caused: how long threads wait for CPUs.
+    #[must_use]
+    pub fn with_delays(self) -> Scheduling {
+        Scheduling { delays: true, ..self }
     }
 }
 
@@ -88,6 +97,9 @@ impl Engine for Scheduling {
         set(SCHEDULE, self.asked.schedule.as_ref());
         if let Some(inputs) = &self.asked.inputs {
             set(INPUTS, inputs.as_ref());
+        }
+        if self.delays {
+            set(DELAYS, "1".as_ref());
         }
         if !self.children {
             set(ALONE, "1".as_ref());

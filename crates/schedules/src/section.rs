@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loops::Kind;
-use loops::options::Options;
+use loops::advice::{Advice, Did, advise};
+use loops::options::{Options, Wanted};
 use machine::Root;
 use report::loops::{LoopReport, LoopsReport};
 use wire::loop_records::{Clause, Contents, Values};
@@ -40,6 +41,9 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
     let mut places = Places::new(root);
     let mut loops: Vec<LoopReport> = sums.iter().map(|(key, sum)| sum.report(*key, &mut places)).collect();
     loops.sort_by(|one, other| other.wall_ns.cmp(&one.wall_ns));
+    if options.wanted == Wanted::AsWritten {
+        loops.iter_mut().for_each(|one| one.advice = Some(advice(one)));
+    }
     let lost: u64 = processes.iter().map(|process| process.lost).sum();
     LoopsReport {
         schedule: options.wanted.to_string(),
@@ -48,6 +52,30 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
         loops,
         lost_records: lost,
         ..LoopsReport::default()
+    }
+}
+
+/// Returns what would help a loop that had the schedule of its program.
+fn advice(one: &LoopReport) -> String {
+    let part = |ns: u64| ns as f64 / one.wall_ns.max(1) as f64;
+    let did = Did {
+        schedule: Kind::find(&one.schedule).unwrap_or(Kind::Static),
+        threads: one.threads,
+        iterations: one.iterations as f64 / one.instances.max(1) as f64,
+        imbalance: part(one.imbalance_ns),
+        os_caused: one.os_caused_ns.map_or(0.0, part),
+        requests: one.request_ns.map_or(0.0, part) / one.threads.max(1) as f64,
+    };
+    let option = |kind: Kind| {
+        let all = if matches!(one.clause.as_str(), "dynamic" | "guided") { "all:" } else { "" };
+        format!("--schedule {all}{}", kind.name())
+    };
+    match advise(&did) {
+        Advice::Nothing => "little to gain".to_owned(),
+        Advice::Schedule(kind) => option(kind),
+        Advice::TooFewIterations => "more iterations than threads".to_owned(),
+        Advice::LongIterations => "shorter iterations".to_owned(),
+        Advice::TheOs(kind) => format!("free CPUs, or {}", option(kind)),
     }
 }
 
@@ -116,7 +144,10 @@ impl Sum {
             imbalance_ns: if threads > 1 { imbalance_ns as u64 } else { 0 },
             load_imbalance: lib,
             request_ns: request_ns.map(|ns| ns as u64),
-            os_caused_ns: (values.delays_known > 0).then_some(self.os_caused_ns as u64),
+            advice: None,
+            // Of all instances, if it is known of some.
+            os_caused_ns: (values.delays_known > 0)
+                .then(|| (self.os_caused_ns * values.instances as f64 / values.delays_known as f64) as u64),
         }
     }
 }

@@ -1,4 +1,5 @@
-// Loops in which one iteration takes longer than all others: uneven INSTANCES TRIPS [slope|fork]. With slope, iterations sleep longer towards the end.
+// Loops in which one iteration takes longer than all others: uneven INSTANCES TRIPS [slope|work|fork]. With slope, iterations
+// sleep longer towards the end; with work, all compute.
 // With fork, a child process does the same.
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,24 +18,26 @@ static void work(long units)
 }
 
 // Iterations sleep: other load changes little.
-static void iteration(long i, int slope)
+static void iteration(long i, char how)
 {
-	if (slope)
+	if (how == 's')
 		usleep(200 * i);
+	else if (how == 'w')
+		work(200000);
 	else if (i == 0)
 		usleep(5000);
 	else
 		work(10);
 }
 
-static void loops(long trips, int slope)
+static void loops(long trips, char how)
 {
 	long done = 0;
 	#pragma omp parallel reduction(+ : done)
 	{
 		#pragma omp for schedule(runtime)
 		for (long i = 0; i < trips; i++) {
-			iteration(i, slope);
+			iteration(i, how);
 			done++;
 		}
 		#pragma omp for schedule(dynamic, 3)
@@ -59,7 +62,7 @@ int main(int argc, char **argv)
 	long instances = argc > 1 ? atol(argv[1]) : 1, trips = argc > 2 ? atol(argv[2]) : 1;
 	const char *how = argc > 3 ? argv[3] : "";
 	for (long i = 0; i < instances; i++)
-		loops(trips, strcmp(how, "slope") == 0);
+		loops(trips, *how);
 	if (strcmp(how, "fork") == 0) {
 		pid_t child = fork();
 		int status;
