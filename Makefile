@@ -430,7 +430,7 @@ bench-packages:
 # --- installing --------------------------------------------------------------------------------------
 
 # The files from `make build` that are installed.
-BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe cox-ulp-host cox-ulp-python libcox_preload.so libcox_umt.so)
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe cox-ulp-host cox-ulp-python libcox_preload.so libcox_loops.so libcox_umt.so)
 
 # The program that gets capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; if empty, all users may.
 OBSERVE := $(PREFIX)/libexec/coxswain/cox-observe
@@ -477,7 +477,7 @@ install:
 	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
 	install -D -m $(if $(OBSERVERS),750,755) -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-observe
 	install -D -m 755 -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-ulp-host $(RELEASE)/cox-ulp-python
-	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
+	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so $(RELEASE)/libcox_loops.so
 	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h crates/ulp/include/cox_ulp.h
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3 crates/ulp/man/cox_ulp.3

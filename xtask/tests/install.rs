@@ -32,9 +32,16 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 const COX: &str = "#!/bin/sh\nif [ \"$1\" = man ]; then echo page >\"$2/cox.1\"; else echo word; fi\n";
 
 fn build(folder: &Path) {
-    for file in
-        ["cox", "cox-bench", "cox-observe", "cox-ulp-host", "cox-ulp-python", "libcox_preload.so", "libcox_umt.so"]
-    {
+    for file in [
+        "cox",
+        "cox-bench",
+        "cox-observe",
+        "cox-ulp-host",
+        "cox-ulp-python",
+        "libcox_preload.so",
+        "libcox_loops.so",
+        "libcox_umt.so",
+    ] {
         executable(folder.join(file));
     }
 }
@@ -69,6 +76,7 @@ fn all_of_it_is() {
         "libexec/coxswain/cox-ulp-host",
         "libexec/coxswain/cox-ulp-python",
         "lib/coxswain/libcox_preload.so",
+        "lib/coxswain/libcox_loops.so",
         "lib/libcox_umt.so",
         "lib/pkgconfig/cox-umt.pc",
         "include/cox_ulp.h",

@@ -30,6 +30,10 @@ const OBSERVERS: &[&str] = &["run", "pack", "advise", "doctor"];
 const JOURNALS: &[&str] = &["run", "pack", "advise", "changes", "changes status", "changes undo"];
 /// Commands that print reports.
 const REPORTS: &[&str] = &["run", "pack", "pack simulate", "advise", "report", "compare"];
+/// Commands that load a library into the program.
+const PRELOADERS: &[&str] = &["run", "pack", "advise", "loops"];
+/// Commands that load the library for loop schedules.
+const LOOPS: &[&str] = &["run", "loops"];
 /// Commands whose reports contain their provenance: where and when they were measured.
 const TAKEN: &[&str] = &["run", "pack", "advise"];
 
@@ -62,8 +66,9 @@ const ENVIRONMENT: &[Outside] = &[
     },
     Outside {
         names: || vec!["LD_PRELOAD"],
-        meaning: "With cox pack, --pack-cpus, --noise or --overlap, cox appends the preload library for the program, unless --no-preload is given.",
-        commands: SESSIONS,
+        meaning: "With cox pack, --pack-cpus, --noise or --overlap, cox appends the preload library for the program, unless --no-preload is given; \
+                  with --schedule and cox loops, the library for loop schedules.",
+        commands: PRELOADERS,
     },
     Outside {
         names: || vec!["COX_PRELOAD"],
@@ -84,6 +89,17 @@ const ENVIRONMENT: &[Outside] = &[
         names: || vec!["COX_OVERLAP"],
         meaning: "With --overlap, cox sets this variable for the program. It tells the preload library where to ask cox for shared memory.",
         commands: &["run"],
+    },
+    Outside {
+        names: || vec!["COX_LOOPS_LIBRARY"],
+        meaning: "The file of the library for loop schedules. It replaces the file under FILES.",
+        commands: LOOPS,
+    },
+    Outside {
+        names: || vec!["COX_SCHEDULE", "COX_SCHEDULE_INPUTS", "COX_SCHEDULE_ALONE", "COX_LOOPS", "COX_LOOPS_DELAYS"],
+        meaning: "With --schedule and cox loops, cox sets these variables for the program. They tell the library which schedule loops get, whether child \
+                  processes have it, too, in which folder to keep what loops did, and whether to measure how long threads wait for CPUs.",
+        commands: LOOPS,
     },
     Outside {
         names: || vec!["COX_CHANGES"],
@@ -142,6 +158,11 @@ const FILES: &[Outside] = &[
         commands: SESSIONS,
     },
     Outside {
+        names: || vec!["PREFIX/lib/coxswain/libcox_loops.so"],
+        meaning: "The library for loop schedules, unless the folder of cox itself contains one.",
+        commands: LOOPS,
+    },
+    Outside {
         names: || vec!["/sys/kernel/btf/vmlinux"],
         meaning: "The kernel's type information, which the eBPF programs need.",
         commands: OBSERVERS,
@@ -171,6 +192,7 @@ const RELATED: &[(&str, &[&str])] = &[
     ("report", &["cox-run(1)", "cox-compare(1)", "cox-explain(1)", "perf-sched(1)", "perf-script(1)"]),
     ("compare", &["cox-run(1)", "cox-report(1)"]),
     ("pack", &["cox-advise(1)", "cox-run(1)", "cox-changes(1)", "cox-observe(8)", "taskset(1)"]),
+    ("loops", &["cox-run(1)", "cox-noise(1)", "cox-explain(1)"]),
     ("noise", &["cox-run(1)", "cox-doctor(1)", "rtla-osnoise(1)", "oslat(8)"]),
     ("quiet", &["cox-noise(1)", "taskset(1)", "cpuset(7)"]),
     ("ulp", &["cox-check(1)", "cox-run(1)", "cox-pack(1)"]),

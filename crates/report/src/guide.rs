@@ -26,7 +26,7 @@ macro_rules! topics {
 }
 
 /// Pages on commands and figures.
-pub const PAGES: [Topic; 18] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "noise" "quiet" "ulp" "advise" "compare" "doctor"
+pub const PAGES: [Topic; 19] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "loops" "noise" "quiet" "ulp" "advise" "compare" "doctor"
     "figures" "glossary" "changes" "bench" "README");
 
 /// Pages in docs/advice. Each explains a situation that a report's diagnosis (verdict) can name, such as load imbalance.

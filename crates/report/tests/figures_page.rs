@@ -9,6 +9,7 @@ use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
 use ledger::latency::quantile;
 use ledger::{Latencies, Provenance};
+use report::loops::{LoopReport, LoopsReport};
 use report::noise::{AtWork, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
@@ -109,6 +110,8 @@ fn made(name: &str) -> String {
         other => match other.strip_prefix("schema ") {
             Some("PackReport") => schema::<PackReport>(),
             Some("OverlapReport") => schema::<OverlapReport>(),
+            Some("LoopsReport") => schema::<LoopsReport>(),
+            Some("LoopReport") => schema::<LoopReport>(),
             Some("Provenance") => schema::<Provenance>(),
             Some("HostReport") => schema::<HostReport>(),
             Some("Latencies") => schema::<Latencies>(),
@@ -140,7 +143,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 32);
+    assert_eq!(tables, 34);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }
