@@ -87,7 +87,8 @@ fn anchor(heading: &str) -> String {
     heading.trim().to_lowercase().chars().filter_map(kept).collect()
 }
 
-/// Formats a page, or a part of one, for a terminal: its Markdown, with links to other pages replaced by `cox explain …`.
+/// Formats a page, or a part of one, for a terminal: its Markdown, with links to other pages replaced by `cox explain …`, and without comments, which
+/// mark what is made from the code.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::new();
@@ -108,6 +109,10 @@ pub fn plain(text: &str) -> String {
                     let words = whole.rsplit_once("](").map_or(whole, |(words, _)| words);
                     out.push_str(&format!("{words} (cox explain {topic})"));
                 }
+            }
+            Event::Html(html) if html.starts_with("<!--") => {
+                out.push_str(&text[at..range.start]);
+                at = range.end;
             }
             _ => {}
         }
@@ -272,6 +277,13 @@ mod tests {
             plain(text),
             "See waiting for\nothers (cox explain waiting_for_threads), spin (cox explain figures#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`, [w](../workloads/README.md)."
         );
+    }
+
+    #[test]
+    fn comments_are_left_out() {
+        let text = "# One\n\n<!-- figures: x -->\n| a | b |\n|---|---|\n| c | d |\n<!-- end -->\n\n<!-- y -->\n```\n<!-- code -->\n```\n<!-- end -->\nlast\n";
+        assert_eq!(plain(text), "# One\n\n| a | b |\n|---|---|\n| c | d |\n\n```\n<!-- code -->\n```\nlast\n");
+        assert!(topics().all(|topic| !plain(topic.text).contains("<!--")));
     }
 
     #[test]
