@@ -139,6 +139,42 @@ fn what_could_change_nothing_is_refused_before_the_program_starts() {
     assert!(bench.left().is_empty(), "{:?}", bench.left());
 }
 
+/// Iterations sleep longer towards the end, so with `static` one thread takes half as long again as in balance.
+#[test]
+fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
+    let bench = Bench::new();
+    let file = path(&bench.folder, "schedules");
+    let loops = bench.loops("auto", &["--save-schedules", &file], &["60", "16", "slope"]);
+    let found = of(&loops, "runtime");
+    let schedule = found["schedule"].as_str().unwrap();
+    assert_ne!(schedule, "static", "{found}");
+    let reason = found["selection"]["reason"].as_str().unwrap();
+    assert!(["fastest", "balanced", "similar"].contains(&reason), "{found}");
+    assert!(found["selection"]["rounds"].as_u64().unwrap() >= 1, "{found}");
+    let saved = fs::read_to_string(&file).unwrap();
+    assert!(saved.lines().any(|line| line.starts_with("loop 0 ") && line.ends_with(&format!(" runtime 3 {schedule}"))), "{saved}");
+
+    // With the file, from the first instance on; another loop of the program is not in it.
+    let from = format!("from:{file}");
+    let loops = bench.loops(&from, &[], &["4", "16", "slope"]);
+    let again = of(&loops, "runtime");
+    assert_eq!((&again["schedule"], &again["instances"]), (&schedule.into(), &4.into()), "{again}");
+    assert!(again["load_imbalance"].as_f64().unwrap() < 0.6, "{again}");
+
+    // Another build has other addresses; a damaged file has a line that cannot be read.
+    let refused = |said: &str| {
+        let ran = run(&mut bench.cox(&["run", "--schedule", &from, "--", &bench.program, "1", "1"]));
+        assert_eq!((ran.code, ran.stdout.as_slice()), (125, b"".as_slice()), "{}", ran.stderr);
+        assert!(ran.stderr.contains(said) && ran.stderr.lines().count() == 1, "{said}: {}", ran.stderr);
+    };
+    fs::write(&file, saved.replacen("module ", "module 00", 1)).unwrap();
+    refused("is for another build of ");
+    fs::write(&file, format!("{saved}nonsense\n")).unwrap();
+    refused("cannot be read: 'nonsense'");
+    fs::remove_file(&file).unwrap();
+    refused("cannot read ");
+}
+
 /// `--overlap` takes over the same entry points; packing loads the other library, too.
 #[test]
 fn schedules_go_with_overlap_and_packing() {

@@ -2,11 +2,13 @@
 //!
 //! | variable | option | value |
 //! |---|---|---|
-//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]auto`; or `as_written` |
+//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]auto`; `as_written`; or `from:FILE` |
 //! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need |
 //!
 //! `auto` tries schedules for each loop. `as_written` changes nothing: each loop gets the schedule that its runtime would
 //! give it, from cox's library, which records what the loops do. It implies `all:`.
+//!
+//! `from:FILE` gives each loop the schedule that an earlier run with `auto` has written to a file; the file says whether `all:` holds.
 //!
 //! Without `all:`, only loops with `schedule(runtime)` and `schedule(auto)` change; with it, `dynamic` and `guided`
 //! loops change, too.
@@ -25,6 +27,8 @@ pub enum Wanted {
     Schedule(Schedule),
     /// The fastest of several, for each loop.
     Auto,
+    /// Those that a file names, and `auto` for other loops: [`crate::choices`].
+    From(String),
 }
 
 /// What a user asks for.
@@ -56,6 +60,9 @@ impl Options {
     }
 }
 
+/// What precedes the name of a file with schedules of single loops.
+pub const FROM: &str = "from:";
+
 /// Reads a schedule: whether all loops change, and to what.
 ///
 /// # Errors
@@ -65,6 +72,7 @@ pub fn parse_schedule(text: &str) -> Result<(bool, Wanted), String> {
     match name {
         "as_written" => Ok((true, Wanted::AsWritten)),
         "auto" => Ok((all, Wanted::Auto)),
+        _ if text.starts_with(FROM) => Ok((true, Wanted::From(text[FROM.len()..].to_owned()))),
         _ => name
             .parse()
             .map(|schedule| (all, Wanted::Schedule(schedule)))
@@ -101,6 +109,7 @@ impl fmt::Display for Wanted {
             Wanted::AsWritten => f.write_str("as_written"),
             Wanted::Schedule(schedule) => schedule.fmt(f),
             Wanted::Auto => f.write_str("auto"),
+            Wanted::From(path) => write!(f, "{FROM}{path}"),
         }
     }
 }
@@ -120,7 +129,8 @@ mod tests {
         assert_eq!(wanted("all:gss,16"), (true, schedule("gss,16")));
         assert_eq!((wanted("auto"), wanted("all:auto")), ((false, Wanted::Auto), (true, Wanted::Auto)));
         assert_eq!(wanted("as_written"), (true, Wanted::AsWritten));
-        for text in ["gss,16", "auto", "as_written"] {
+        assert_eq!(wanted("from:a:b"), (true, Wanted::From("a:b".to_owned())));
+        for text in ["gss,16", "auto", "as_written", "from:/a"] {
             assert_eq!(wanted(text).1.to_string(), text);
         }
         let inputs = Options::parse("wf", Some("weights=1:2.5,mean_ns=3")).unwrap().inputs;

@@ -6,14 +6,14 @@
 //! A child process that is forked shares the parent's mapping. Before it can write there, the same addresses are mapped to zeroed memory of its own, and
 //! at its first loop to a file of its own.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use wire::loop_records::{File, MAGIC, MODULES, Module, PATH, RECORDS, Record, VERSION};
 
-use crate::{clock, delays};
+use crate::{clock, delays, modules};
 
 /// The folder of the session; empty if there is none.
 static FOLDER: Mutex<Option<CString>> = Mutex::new(None);
@@ -77,7 +77,8 @@ pub fn begin(place: usize) -> Option<&'static Record> {
     let file = file()?;
     let number = file.header.records.fetch_add(1, Ordering::Relaxed) as usize;
     let record = file.records.get(number).filter(|_| number < RECORDS)?;
-    let (module, place) = locate(file, place)?;
+    let (path, place) = modules::locate(place)?;
+    let module = number_of(file, &path)?;
     record.module.store(module, Ordering::Relaxed);
     record.least_trips.store(u64::MAX, Ordering::Relaxed);
     record.place.store(place, Ordering::Release);
@@ -129,51 +130,6 @@ fn make(at: *mut File) -> Option<*mut File> {
         header.magic.store(MAGIC, Ordering::Release);
         Some(file)
     }
-}
-
-/// An address that is looked for, and the module where it is.
-struct Search {
-    place: usize,
-    found: Option<(u64, Vec<u8>)>,
-}
-
-/// Returns the number of the module of an address, and the address as the module's file counts them.
-fn locate(file: &File, place: usize) -> Option<(u64, u64)> {
-    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description; `search` is what the caller below passes.
-        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-        let segments: &[libc::Elf64_Phdr] = match info.dlpi_phnum {
-            0 => &[],
-            // SAFETY: the description has this many segments.
-            count => unsafe { std::slice::from_raw_parts(info.dlpi_phdr, count.into()) },
-        };
-        let address = (search.place as u64).wrapping_sub(info.dlpi_addr);
-        let contains = |segment: &libc::Elf64_Phdr| {
-            segment.p_type == libc::PT_LOAD && address.wrapping_sub(segment.p_vaddr) < segment.p_memsz
-        };
-        if !segments.iter().any(contains) {
-            return 0;
-        }
-        // SAFETY: the name is null or a C string.
-        let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-        search.found = Some((address, name.to_bytes().to_vec()));
-        1
-    }
-    let mut search = Search { place, found: None };
-    // SAFETY: `visit` has the type of the callback, and the search lives during the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    let (address, name) = search.found?;
-    // The loader gives the program itself no name.
-    let path = if name.is_empty() { own_path()? } else { name };
-    number_of(file, &path).map(|module| (module, address))
-}
-
-fn own_path() -> Option<Vec<u8>> {
-    let mut path = vec![0u8; PATH];
-    // SAFETY: writes at most as many bytes as there are.
-    let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), path.as_mut_ptr().cast(), path.len()) };
-    path.truncate(usize::try_from(length).ok()?);
-    Some(path)
 }
 
 /// Returns the number of a module; adds it if it is new. Called under the lock.

@@ -78,7 +78,7 @@ impl Instance {
         // SAFETY: null, or a loop of this team, which only the opening thread uses.
         if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause)) {
             // SAFETY: this is the opening thread.
-            known.at = unsafe { team.known(options, clause) };
+            known.at = unsafe { team.known(options, clause, threads) };
         }
         // SAFETY: as above.
         let (rule, measured) = unsafe { &mut *known.at }.open(options, clause, threads);

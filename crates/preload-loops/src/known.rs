@@ -2,10 +2,12 @@
 //!
 //! Only the thread that opens an instance uses this (see [`crate::chain`]), so nothing here needs a lock.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use loops::choices::Choices;
 use loops::figures::{Finish, imbalance};
-use loops::selection::auto::Auto;
+use loops::selection::auto::{Auto, Verdict};
 use loops::selection::{self, PORTFOLIO, Select};
 use loops::{Kind, Plan};
 use wire::loop_records::{Clause as Written, Record};
@@ -13,8 +15,11 @@ use wire::loop_records::{Clause as Written, Record};
 use crate::finished::Part;
 use crate::member::Clause;
 use crate::plans::{Prepared, Rule};
-use crate::{clock, delays, file, runtime};
+use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
+
+/// The schedules that an earlier run has found.
+pub static CHOICES: OnceLock<Choices> = OnceLock::new();
 
 /// A loop of a team.
 pub struct KnownLoop {
@@ -26,6 +31,15 @@ pub struct KnownLoop {
     /// Instances that were opened.
     opened: u64,
     trial: Option<Trial>,
+    /// The schedule that an earlier run has found.
+    found: Option<Found>,
+}
+
+/// A schedule from a file. Its chunk is a smallest size, like the program's.
+#[derive(Clone, Copy)]
+struct Found {
+    kind: Kind,
+    chunk: u64,
 }
 
 /// The schedules that are tried for a loop.
@@ -65,14 +79,16 @@ const SHORT_EVERY: u64 = 16;
 
 impl KnownLoop {
     /// Returns a loop that has not been executed yet.
-    pub fn new(options: &Options, clause: &Clause) -> KnownLoop {
-        let trial = matches!(options.wanted, Wanted::Auto).then(|| {
+    pub fn new(options: &Options, clause: &Clause, threads: u32) -> KnownLoop {
+        let found = found(clause, threads);
+        let tries = matches!(options.wanted, Wanted::Auto | Wanted::From(_)) && found.is_none();
+        let trial = tries.then(|| {
             let fits = |kind: &Kind| !clause.monotonic || *kind != Kind::StaticSteal;
             let schedules: Vec<Kind> = PORTFOLIO.into_iter().filter(fits).collect();
             let auto = Auto::new(schedules.len(), clause.place as u64);
             Trial { schedules, auto }
         });
-        KnownLoop { place: clause.place, written: clause.written, record: None, generation: 0, opened: 0, trial }
+        KnownLoop { place: clause.place, written: clause.written, record: None, generation: 0, opened: 0, trial, found }
     }
 
     /// Returns whether this is the loop of a clause.
@@ -91,7 +107,8 @@ impl KnownLoop {
         let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
         let delays = delays::are_wanted() && self.opened % self.delays_every() == 0;
         let rule = match (&options.wanted, &mut self.trial) {
-            (Wanted::Auto, Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
+            (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
+            (Wanted::From(_), None) => self.found.map_or(Rule::Asked, |found| Rule::Of(found.kind, found.chunk)),
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
         };
@@ -172,6 +189,11 @@ impl KnownLoop {
         let dispatch =
             self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + parts.len() as u64, wall, parts.len()));
         auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
+        if let (Some(record), Some(verdict)) = (self.record, auto.verdict()) {
+            tell(record, schedules, auto.selections(), &verdict);
+        } else if let Some(record) = self.record {
+            record.reason.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -194,6 +216,29 @@ fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
         return 0.0;
     }
     (read(&record.request) / timed * requests as f64 / (wall as f64 * threads as f64)).min(1.0)
+}
+
+/// Stores what was selected, and why.
+fn tell(record: &Record, schedules: &[Kind], selections: u64, verdict: &Verdict) {
+    let kind = |schedule: usize| schedules.get(schedule).map_or(0, |kind| *kind as u64 + 1);
+    let (second, factor) = verdict.second.map_or((0, 0.0), |(second, factor)| (kind(second), factor));
+    for (word, value) in [
+        (&record.selections, selections),
+        (&record.reason, verdict.reason as u64 + 1),
+        (&record.rounds, verdict.rounds as u64),
+        (&record.second, second),
+        (&record.second_factor, f64::to_bits(factor)),
+    ] {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Returns the schedule that an earlier run has found.
+fn found(clause: &Clause, threads: u32) -> Option<Found> {
+    let choices = CHOICES.get()?;
+    let (path, address) = modules::locate(clause.place)?;
+    let schedule = choices.of(&String::from_utf8_lossy(&path), address, clause.written.name(), threads)?;
+    Some(Found { kind: schedule.kind, chunk: schedule.chunk.map_or(0, std::num::NonZeroU64::get) })
 }
 
 fn set_extremes(record: &Record, trips: u64) {

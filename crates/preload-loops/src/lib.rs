@@ -10,7 +10,7 @@
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
-//!   `delays`: how long the kernel let a thread wait.
+//!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -51,6 +51,8 @@ mod load;
 mod measure;
 #[cfg(not(loom))]
 mod member;
+#[cfg(not(loom))]
+mod modules;
 #[cfg(not(loom))]
 mod ompt;
 #[cfg(not(loom))]

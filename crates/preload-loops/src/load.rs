@@ -3,9 +3,11 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
+use crate::known::CHOICES;
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
 use crate::{clock, delays, file, team};
+use loops::choices::Choices;
 use loops::options::{Options, Wanted, parse_inputs};
 
 /// Set if the program's children keep their schedules.
@@ -30,7 +32,17 @@ extern "C" fn at_load() {
         if let Some(inputs) = inputs {
             parse_inputs(inputs).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS '{inputs}': {why}"))?;
         }
-        Options::parse(schedule, inputs).map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
+        let options = Options::parse(schedule, inputs);
+        let options = options.and_then(|options| match &options.wanted {
+            Wanted::From(path) => {
+                let choices = read(path)?;
+                let all = choices.all;
+                let _ = CHOICES.set(choices);
+                Ok(Options { all, ..options })
+            }
+            _ => Ok(options),
+        });
+        options.map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
     });
     if text(ALONE).is_some() {
         // SAFETY: the name is a C string; the process has one thread.
@@ -50,6 +62,12 @@ extern "C" fn at_load() {
         // cox refuses such values before the program starts. The program's output must not suffer if somebody else sets them.
         Err(line) => say(&format!("{line}; the schedules of loops do not change")),
     }
+}
+
+/// Reads the file with the schedules of single loops.
+fn read(path: &str) -> Result<Choices, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    Choices::parse(&text)
 }
 
 /// Returns the value of an environment variable, if it is set; an error if it is not UTF-8. Must be called only while the process has one thread.

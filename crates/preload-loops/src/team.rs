@@ -43,14 +43,14 @@ impl Team {
     ///
     /// # Safety
     /// Only the thread that opens an instance calls this.
-    pub unsafe fn known(&self, options: &Options, clause: &Clause) -> *mut KnownLoop {
+    pub unsafe fn known(&self, options: &Options, clause: &Clause, threads: u32) -> *mut KnownLoop {
         // SAFETY: as for `count`.
         let known = unsafe { &mut *self.known.get() };
         // SAFETY: only the opening thread uses them.
         if let Some(one) = known.iter().find(|one| unsafe { &*one.get() }.is(clause)) {
             return one.get();
         }
-        let one = Box::new(UnsafeCell::new(KnownLoop::new(options, clause)));
+        let one = Box::new(UnsafeCell::new(KnownLoop::new(options, clause, threads)));
         let place = one.get();
         known.push(one);
         place

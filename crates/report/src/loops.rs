@@ -28,6 +28,32 @@ pub struct LoopsReport {
     pub lost_records: u64,
 }
 
+/// Why `auto` has selected a schedule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Selection {
+    /// `fastest`: by the evidence of the rounds, all others are slower. `balanced`: imbalance and requests cost little with it, and those with more
+    /// overhead were not tried. `similar`: it has the smallest median after the last round, and others are close.
+    pub reason: String,
+    /// Rounds of trials: in each, every schedule that was still in question had one instance.
+    pub rounds: u64,
+    /// The second schedule of the last round; null if no other was tried then.
+    pub second: Option<String>,
+    /// By which factor the median of the second was larger.
+    pub second_factor: Option<f64>,
+    /// How often a schedule was selected: more than once if the loop has changed.
+    pub selections: u64,
+}
+
+impl Selection {
+    fn text(&self) -> String {
+        let second = match (&self.second, self.second_factor) {
+            (Some(second), Some(factor)) => format!(", {second} {} slower", percent(factor - 1.0)),
+            _ => String::new(),
+        };
+        format!("{}: {}{second}", self.reason, counted(self.rounds, "round"))
+    }
+}
+
 /// Version of the JSON schema of [`LoopsDocument`].
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -94,6 +120,9 @@ pub struct LoopReport {
     pub request_ns: Option<u64>,
     /// Time by which the loop would have been shorter if no thread had waited for a CPU; null if that is unknown.
     pub os_caused_ns: Option<u64>,
+    /// With `auto`: what was selected, and why; null during trials, and without `auto`.
+    #[serde(default)]
+    pub selection: Option<Selection>,
     /// What would help, by rule: the option for `cox run`, or why there is none. Null in a run with another schedule than the program's own.
     #[serde(default)]
     pub advice: Option<String>,
@@ -166,6 +195,9 @@ impl LoopsReport {
         match self.schedule.as_str() {
             "as_written" => "loops      with the schedules that the program asks for".to_owned(),
             "auto" => format!("loops      {which}: the fastest schedule of several, for each loop"),
+            schedule if schedule.starts_with("from:") => {
+                format!("loops      {which}: as in {}", &schedule["from:".len()..])
+            }
             schedule => format!("loops      {which}: {schedule}"),
         }
     }
@@ -198,6 +230,11 @@ impl LoopsReport {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
         });
+        if matches!(self.schedule.as_str(), "auto") || shown.iter().any(|one| one.selection.is_some()) {
+            column("why", Align::Left, 0, &|one| {
+                one.selection.as_ref().map_or_else(|| "still trying".to_owned(), Selection::text)
+            });
+        }
         if shown.iter().any(|one| one.advice.is_some()) {
             column("what would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
         }

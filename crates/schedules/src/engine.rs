@@ -1,9 +1,11 @@
 //! The engine: prepares the program, and reads the records at the end.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 
 use anyhow::{Context, Result, bail};
-use loops::options::Options;
+use loops::choices::Choices;
+use loops::options::{FROM, Options, Wanted};
 use machine::{CpuSet, Root};
 use report::loops::LoopsReport;
 use session::preload::LOOPS;
@@ -27,6 +29,8 @@ pub struct Asked {
     /// Facts about the loops, as `mean_ns=200`.
     pub inputs: Option<String>,
     options: Options,
+    /// The schedules of single loops, from a file.
+    choices: Option<Choices>,
 }
 
 impl Asked {
@@ -35,8 +39,18 @@ impl Asked {
     /// # Errors
     /// One line: what is wrong, and what to use.
     pub fn parse(schedule: &str, inputs: Option<&str>) -> Result<Asked, String> {
-        let options = Options::parse(schedule, inputs)?;
-        Ok(Asked { schedule: schedule.to_owned(), inputs: inputs.map(ToOwned::to_owned), options })
+        let mut options = Options::parse(schedule, inputs)?;
+        let (mut schedule, mut choices) = (schedule.to_owned(), None);
+        if let Wanted::From(path) = &options.wanted {
+            let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+            let read = Choices::parse(&text).map_err(|why| format!("{path}: {why}"))?;
+            options.all = read.all;
+            // The program may start in another folder.
+            let path = fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
+            schedule = format!("{FROM}{}", path.to_str().ok_or("the name of the file is not UTF-8")?);
+            choices = Some(read);
+        }
+        Ok(Asked { schedule, inputs: inputs.map(ToOwned::to_owned), options, choices })
     }
 }
 
@@ -78,6 +92,9 @@ impl Engine for Scheduling {
         };
         let variable = |name: &str| std::env::var(name).ok();
         if let Some(why) = fitness::of_environment(&self.asked.options, variable, self.allowed.as_ref()) {
+            bail!("--schedule {}: {why}", self.asked.schedule);
+        }
+        if let Some(why) = self.asked.choices.as_ref().and_then(fitness::of_file) {
             bail!("--schedule {}: {why}", self.asked.schedule);
         }
         let program = launches.first().and_then(|launch| launch.command.first());

@@ -2,12 +2,14 @@
 //! nothing changed would be taken for one with the schedule.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
+use loops::choices::Choices;
 use loops::options::{Options, Wanted};
 use machine::CpuSet;
 use session::launch::file_of;
 use session::preload;
-use symbols::elf::{LIBGOMP, LIBOMP, has_inside};
+use symbols::elf::{LIBGOMP, LIBOMP, build_id, has_inside};
 
 /// Returns why the loops of `program` cannot change; `None` also if the program itself has no loops, because its libraries, or programs that it
 /// starts, may have some.
@@ -47,6 +49,14 @@ pub fn of_environment(
         format!(
             "there are weights for {weights} threads, and the program has {threads} ({why}): give one weight per thread"
         )
+    })
+}
+
+/// Returns why the schedules in a file cannot be used: they are for another build of a program or library.
+pub fn of_file(choices: &Choices) -> Option<String> {
+    choices.modules.iter().find_map(|module| {
+        let (now, then) = (build_id(Path::new(&module.path))?, module.build_id.as_ref()?);
+        (now != *then).then(|| format!("it is for another build of {}: run it with --schedule auto again", module.path))
     })
 }
 

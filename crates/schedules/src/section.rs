@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use loops::Kind;
 use loops::advice::{Advice, Did, advise};
-use loops::options::{Options, Wanted};
+use loops::choices::{Choice, Choices, Module};
+use loops::options::{FROM, Options, Wanted};
+use loops::selection::auto::Reason;
 use machine::Root;
-use report::loops::{LoopReport, LoopsReport};
+use report::loops::{LoopReport, LoopsReport, Selection};
 use wire::loop_records::{Clause, Contents, Values};
 
 use crate::places::Places;
@@ -79,6 +81,44 @@ fn advice(one: &LoopReport) -> String {
     }
 }
 
+/// Returns what `auto` has selected, and why.
+fn selection(values: &Values) -> Option<Selection> {
+    let nth = |number: u64| usize::try_from(number.checked_sub(1)?).ok();
+    let reason = match Reason::ALL.get(nth(values.reason)?)? {
+        Reason::Fastest => "fastest",
+        Reason::Balanced => "balanced",
+        Reason::Similar => "similar",
+    };
+    let second = nth(values.second).and_then(|number| Kind::all().nth(number));
+    let factor = f64::from_bits(values.second_factor);
+    Some(Selection {
+        reason: reason.to_owned(),
+        rounds: values.rounds,
+        second: second.map(|kind| kind.name().to_owned()),
+        second_factor: second.map(|_| factor).filter(|factor| factor.is_finite()),
+        selections: values.selections,
+    })
+}
+
+/// Returns the schedules of the loops, for a later run: those that were selected.
+#[must_use]
+pub fn choices(report: &LoopsReport, build_id: impl Fn(&str) -> Option<String>) -> Choices {
+    let mut choices = Choices { all: report.all, ..Choices::default() };
+    for one in &report.loops {
+        let selected = one.selection.is_some() || report.schedule.starts_with(FROM);
+        let (Ok(schedule), Ok(threads), true) = (one.schedule.parse(), u32::try_from(one.threads), selected) else {
+            continue;
+        };
+        let known = choices.modules.iter().position(|module| module.path == one.module);
+        let module = known.unwrap_or_else(|| {
+            choices.modules.push(Module { build_id: build_id(&one.module), path: one.module.clone() });
+            choices.modules.len() - 1
+        });
+        choices.loops.push(Choice { module, address: one.address, clause: one.clause.clone(), threads, schedule });
+    }
+    choices
+}
+
 impl Sum {
     fn add(&mut self, record: &Values, ns_per_tick: f64) {
         let values = &mut self.values;
@@ -88,7 +128,10 @@ impl Sum {
         values.most_trips = values.most_trips.max(record.most_trips);
         (values.clause_chunk, values.is_monotonic) = (record.clause_chunk, record.is_monotonic);
         if record.instances > self.of_schedule {
-            (self.of_schedule, values.schedule) = (record.instances, record.schedule);
+            self.of_schedule = record.instances;
+            (values.schedule, values.selections) = (record.schedule, record.selections);
+            (values.reason, values.rounds) = (record.reason, record.rounds);
+            (values.second, values.second_factor) = (record.second, record.second_factor);
         }
         for (sum, more) in [
             (&mut values.instances, record.instances),
@@ -145,6 +188,7 @@ impl Sum {
             load_imbalance: lib,
             request_ns: request_ns.map(|ns| ns as u64),
             advice: None,
+            selection: selection(values),
             // Of all instances, if it is known of some.
             os_caused_ns: (values.delays_known > 0)
                 .then(|| (self.os_caused_ns * values.instances as f64 / values.delays_known as f64) as u64),
@@ -203,6 +247,30 @@ mod tests {
         // 5 ns each, for 100 chunks and four more in each of the 30 instances.
         assert_eq!((both.request_ns, both.os_caused_ns), (Some(1100), None));
         assert_eq!((both.module.as_str(), both.address), ("/bin/app", 64));
+    }
+
+    #[test]
+    fn what_was_selected_becomes_choices() {
+        let selected = Values {
+            schedule: Kind::Fac2 as u64,
+            reason: 1,
+            rounds: 3,
+            second: Kind::Gss as u64 + 1,
+            second_factor: 1.25f64.to_bits(),
+            ..record(64, 4)
+        };
+        let trying = Values { reason: 0, ..record(65, 4) };
+        let report = of_records(&[process(&[selected, trying], 1.0)]);
+        let selection = report.loops.iter().find_map(|one| one.selection.clone()).unwrap();
+        assert_eq!(
+            (selection.reason.as_str(), selection.rounds, selection.second.as_deref()),
+            ("fastest", 3, Some("gss"))
+        );
+        assert_eq!(selection.second_factor, Some(1.25));
+        let choices = choices(&report, |path| Some(format!("id of {path}")));
+        assert_eq!((choices.all, choices.modules.len(), choices.loops.len()), (true, 1, 1));
+        assert_eq!(choices.modules[0].build_id.as_deref(), Some("id of /bin/app"));
+        assert_eq!(choices.of("/bin/app", 64, "runtime", 4).map(|schedule| schedule.kind), Some(Kind::Fac2));
     }
 
     #[test]

@@ -34,7 +34,7 @@ use machine::Root;
 use object::read::ReadRef;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
-pub use inside::{LIBGOMP, LIBOMP, Part, has_inside};
+pub use inside::{LIBGOMP, LIBOMP, Part, build_id, has_inside};
 pub use lines::{Line, Lines};
 pub use loader::Dynamic;
 pub use unwinding::{Caller, ReadWord, Registers, UnwindTable};

@@ -126,6 +126,16 @@ record! {
     delays_known,
     /// Time by which these instances would have been shorter if no thread had waited for a CPU.
     os_caused,
+    /// With `auto`: how often a schedule was selected.
+    selections,
+    /// Number of the reason of the last selection, in the order of `loops::selection::auto::Reason`, plus 1; 0 during trials.
+    reason,
+    /// Rounds of trials before it.
+    rounds,
+    /// Number of the second schedule of the last round, plus 1; 0 if there was none.
+    second,
+    /// By which factor that was slower, the bits of an f64.
+    second_factor,
 }
 
 impl Record {

@@ -1,7 +1,7 @@
 //! Output of `cox run`: its report, JSON and traces.
 
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use noise::program::Taken;
@@ -16,6 +16,7 @@ use report::pack::PackReport;
 use report::style::Style;
 use schedules::Scheduling;
 use session::Findings;
+use symbols::elf::build_id;
 use trace::Recording;
 
 use super::document::{Session, document};
@@ -27,13 +28,17 @@ use crate::cli;
 pub struct Outputs {
     text: Option<Output>,
     json: Option<Output>,
+    schedules: Option<Output>,
     traces: Traces,
 }
 
 /// Returns every option that names an output file, with the file given for it (`None` if the option is not used).
 pub fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
     let text = options.output.clone().filter(|_| !options.quiet);
-    [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
+    [("--json", options.json.clone()), ("--output", text), ("--save-schedules", options.save_schedules.clone())]
+        .into_iter()
+        .chain(traces::named(&options.traces))
+        .collect()
 }
 
 impl Outputs {
@@ -44,7 +49,8 @@ impl Outputs {
     pub fn open(options: &cli::Run) -> Result<Outputs> {
         let json = Output::wanted(options.json.as_deref())?;
         let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
-        Ok(Outputs { text, json, traces: Traces::open(&options.traces)? })
+        let schedules = Output::wanted(options.save_schedules.as_deref())?;
+        Ok(Outputs { text, json, schedules, traces: Traces::open(&options.traces)? })
     }
 
     /// Returns a recorder of scheduling events if one is needed: for traces, and for the figures of co-run programs.
@@ -98,8 +104,15 @@ impl Outputs {
         let json = self
             .json
             .map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
+        let saved = match (self.schedules, &document.loops) {
+            (Some(output), Some(loops)) => {
+                let choices = schedules::section::choices(loops, |path| build_id(Path::new(path)));
+                output.write(choices.to_string().as_bytes())
+            }
+            _ => Ok(()),
+        };
         let traces = recorded.map_or(Ok(()), |recording| self.traces.write(&recording?, document, taken));
-        text.and(json).and(traces)
+        text.and(json).and(saved).and(traces)
     }
 
     /// Writes only the section on packing, if there is no other report.

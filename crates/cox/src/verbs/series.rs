@@ -48,7 +48,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
 pub fn of_run(options: &cli::Run, number: u32) -> cli::Run {
     let mut options = options.clone();
     let cli::Traces { trace, paraver, html } = &mut options.traces;
-    let files = [&mut options.json, &mut options.output, trace, paraver, html];
+    let files = [&mut options.json, &mut options.output, &mut options.save_schedules, trace, paraver, html];
     for path in files.into_iter().flatten() {
         *path = numbered(path, number);
     }
@@ -57,7 +57,13 @@ pub fn of_run(options: &cli::Run, number: u32) -> cli::Run {
 
 fn refuse_overwriting(options: &cli::Run) -> Result<()> {
     let cli::Traces { trace, paraver, html } = &options.traces;
-    let files = [("--json", &options.json), ("--trace", trace), ("--paraver", paraver), ("--html", html)];
+    let files = [
+        ("--json", &options.json),
+        ("--save-schedules", &options.save_schedules),
+        ("--trace", trace),
+        ("--paraver", paraver),
+        ("--html", html),
+    ];
     let same = |path: &&Path| numbered(path, 1) == numbered(path, 2);
     for (option, path) in files {
         if let Some(path) = path.as_deref().filter(same) {

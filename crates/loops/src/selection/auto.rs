@@ -34,6 +34,35 @@ const LEAST_DEVIATION: f64 = 0.01;
 /// Quantiles 97.5 % of Student's distribution with 1 to 7 degrees of freedom.
 const STUDENT: [f64; ROUNDS - 1] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365];
 
+/// Why a schedule was selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// By the evidence of the rounds, all others are slower.
+    Fastest,
+    /// Imbalance and requests cost little with it; those with more overhead were not tried.
+    Balanced,
+    /// After all rounds it has the smallest median, and others are so similar that more trials would cost more than they gain.
+    Similar,
+}
+
+impl Reason {
+    /// All reasons. The number of one is its place here.
+    pub const ALL: [Reason; 3] = [Reason::Fastest, Reason::Balanced, Reason::Similar];
+}
+
+/// What was selected, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// The schedule.
+    pub schedule: usize,
+    /// Why.
+    pub reason: Reason,
+    /// Rounds of trials.
+    pub rounds: usize,
+    /// The second of the last round, and by which factor its median is larger; `None` if no other was tried then.
+    pub second: Option<(usize, f64)>,
+}
+
 /// Selection by rounds of trials.
 #[derive(Clone, Debug)]
 pub struct Auto {
@@ -42,7 +71,9 @@ pub struct Auto {
     candidates: Vec<(usize, Vec<f64>)>,
     /// Candidates that are still to be tried in this round, the next one last.
     round: Vec<usize>,
-    selected: Option<usize>,
+    verdict: Option<Verdict>,
+    /// Selections so far.
+    selections: u64,
     /// Whether imbalance and requests cost little in the last instance, which is now repeated: a thread that lost its CPU
     /// may have balanced it by chance.
     repeated: bool,
@@ -58,7 +89,8 @@ impl Auto {
             schedules: schedules.max(1),
             candidates: Vec::new(),
             round: Vec::new(),
-            selected: None,
+            verdict: None,
+            selections: 0,
             repeated: false,
             change: Change::default(),
             random: Random::new(seed),
@@ -70,13 +102,25 @@ impl Auto {
     /// Returns the schedule that was selected; `None` during trials.
     #[must_use]
     pub fn selected(&self) -> Option<usize> {
-        self.selected
+        self.verdict.map(|verdict| verdict.schedule)
+    }
+
+    /// Returns what was selected, and why; `None` during trials.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// Returns how often a schedule was selected: more than once if the loop has changed.
+    #[must_use]
+    pub fn selections(&self) -> u64 {
+        self.selections
     }
 
     /// Puts all schedules in question.
     fn open(&mut self) {
         self.candidates = (0..self.schedules).map(|schedule| (schedule, Vec::new())).collect();
-        self.selected = None;
+        self.verdict = None;
         self.change = Change::default();
         self.round = (0..self.schedules).rev().collect();
     }
@@ -89,25 +133,32 @@ impl Auto {
     /// Drops slow schedules, and selects or begins the next round.
     fn end_round(&mut self) {
         let medians = self.candidates.iter().map(|(_, times)| median(times)).enumerate();
-        let Some((leader, _)) = medians.min_by(|one, other| one.1.total_cmp(&other.1)) else { return };
+        let mut order: Vec<(usize, f64)> = medians.collect();
+        order.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let Some(&(leader, least)) = order.first() else { return };
+        let second = order.get(1).map(|(second, median)| (self.candidates[*second].0, (median - least).exp()));
         let (schedule, best) = self.candidates[leader].clone();
+        let (rounds, is_cut) = (best.len(), self.candidates.len() < self.schedules);
         self.candidates.retain(|(_, times)| !is_slower(times, &best));
-        if self.candidates.len() == 1 || best.len() >= ROUNDS {
-            self.selected = Some(schedule);
-        } else {
-            self.begin_round();
-        }
+        let reason = match (self.candidates.len(), rounds) {
+            (1, 1) if is_cut => Reason::Balanced,
+            (1, _) => Reason::Fastest,
+            (_, ROUNDS..) => Reason::Similar,
+            _ => return self.begin_round(),
+        };
+        self.verdict = Some(Verdict { schedule, reason, rounds, second });
+        self.selections += 1;
     }
 }
 
 impl Select for Auto {
     fn select(&mut self) -> usize {
         let trial = || self.round.last().map_or(0, |candidate| self.candidates[*candidate].0);
-        self.selected.unwrap_or_else(trial)
+        self.selected().unwrap_or_else(trial)
     }
 
     fn record(&mut self, record: &Record) {
-        if self.selected.is_some() {
+        if self.verdict.is_some() {
             if self.change.record(record) {
                 self.open();
             }
@@ -199,6 +250,24 @@ mod tests {
             assert_eq!(auto.select(), schedule);
             auto.record(&Record { trips: 10, time_ns: 100.0 * (1.0 + 2.0 * lib), lib, dispatch: 0.0 });
         }
-        assert_eq!(auto.selected(), Some(1));
+        let verdict = auto.verdict().unwrap();
+        assert_eq!((verdict.schedule, verdict.reason, verdict.rounds), (1, Reason::Balanced, 1));
+        let (second, factor) = verdict.second.unwrap();
+        assert!(second == 0 && (factor - 1.6 / 1.02).abs() < 1e-9, "{factor}");
+    }
+
+    #[test]
+    fn a_verdict_says_why() {
+        let run = |times: fn(usize) -> f64| {
+            let mut auto = Auto::new(3, 1);
+            while auto.verdict().is_none() {
+                let time_ns = times(auto.select());
+                auto.record(&Record { trips: 10, time_ns, lib: 0.2, dispatch: 0.0 });
+            }
+            let verdict = auto.verdict().unwrap();
+            (verdict.schedule, verdict.reason, verdict.rounds, verdict.second.map(|second| second.0), auto.selections())
+        };
+        assert_eq!(run(|schedule| [100.0, 90.0, 200.0][schedule]), (1, Reason::Fastest, 2, Some(0), 1));
+        assert_eq!(run(|schedule| [100.0, 100.1, 100.2][schedule]), (0, Reason::Similar, ROUNDS, Some(1), 1));
     }
 }

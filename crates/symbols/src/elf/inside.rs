@@ -21,6 +21,15 @@ pub const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_
 /// The marks of LLVM's OpenMP runtime, as in [`LIBGOMP`].
 pub const LIBOMP: Part<'_> = Part { function: "__kmpc_fork_call", strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
 
+/// Returns the build id of a program or library, hexadecimal; `None` if it has none.
+#[must_use]
+pub fn build_id(path: &Path) -> Option<String> {
+    let data = Large::new(&open_regular(path)?).ok()?;
+    let elf = object::File::parse(&data).ok()?;
+    let id = elf.build_id().ok()??;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Returns whether the library that `part` describes is linked into a program's file. Looks for the library's function among the program's symbols
 /// or, if the program has been stripped, for both of the library's string constants. False if the file cannot be read.
 #[must_use]
