@@ -9,7 +9,7 @@ use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
 use ledger::latency::quantile;
 use ledger::{Latencies, Provenance};
-use report::loops::{LoopReport, LoopsReport};
+use report::loops::{LoopReport, LoopsReport, Selection};
 use report::noise::{AtWork, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
@@ -112,6 +112,7 @@ fn made(name: &str) -> String {
             Some("OverlapReport") => schema::<OverlapReport>(),
             Some("LoopsReport") => schema::<LoopsReport>(),
             Some("LoopReport") => schema::<LoopReport>(),
+            Some("Selection") => schema::<Selection>(),
             Some("Provenance") => schema::<Provenance>(),
             Some("HostReport") => schema::<HostReport>(),
             Some("Latencies") => schema::<Latencies>(),
@@ -143,7 +144,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 34);
+    assert_eq!(tables, 35);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }
