@@ -206,7 +206,9 @@ fn pictures_and_names_are_made_from_the_schedules() {
         let made = if of == "names" {
             names()
         } else {
-            shown.extend(of.split_whitespace().map(|text| text.trim_end_matches("×10").parse::<Schedule>().unwrap().kind));
+            shown.extend(
+                of.split_whitespace().map(|text| text.trim_end_matches("×10").parse::<Schedule>().unwrap().kind),
+            );
             pictures(of)
         };
         new += &format!("{begin}{of} -->\n{made}{end}{after}");
