@@ -25,7 +25,7 @@
 # --- required packages and tools ---------------------------------------------------------------------
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := bc cmake gdb git graphicsmagick less libcap2-bin linux-perf lua5.4 mawk musl-tools par2 python3 python3-pip rpm sqlite3 stress-ng
+TEST_PACKAGES := bc cmake gdb git graphicsmagick less libcap2-bin linux-perf lua5.4 mawk musl-tools par2 python3 python3-pip rpm sqlite3 stress-ng xtb
 # For the C code that the build compiles; its headers are the same for all processors.
 AARCH64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 # Tools that extract the types from a kernel image.

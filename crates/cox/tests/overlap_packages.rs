@@ -1,4 +1,4 @@
-//! `cox run --overlap` of programs from Debian packages: their output is the same as without cox.
+//! `cox run --overlap` and `--schedule` of programs from Debian packages: their output is the same as without cox.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -19,6 +19,18 @@ type Written = BTreeMap<String, Vec<u8>>;
 /// Runs a shell's `script` in a folder that `prepare` has filled, once alone, then under each backend; `$COX` is what its programs are to be run
 /// with. Everything it writes is the same. How many tasks standbys ran.
 fn writes_the_same(test: &str, program: &str, prepare: impl Fn(&Path), script: &str) -> Option<u64> {
+    let ways: Vec<String> = WAYS.into_iter().chain(["--overlap=off"]).map(ToOwned::to_owned).collect();
+    writes_the_same_by(&ways, test, program, prepare, script)
+}
+
+/// As [`writes_the_same`], with these options of `cox run`.
+fn writes_the_same_by(
+    ways: &[String],
+    test: &str,
+    program: &str,
+    prepare: impl Fn(&Path),
+    script: &str,
+) -> Option<u64> {
     root_with_two_cpus(test)?;
     let library = preload_library(test)?;
     if Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -40,14 +52,20 @@ fn writes_the_same(test: &str, program: &str, prepare: impl Fn(&Path), script: &
     let alone = run("");
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut tasks = 0;
-    for way in WAYS.into_iter().chain(["--overlap=off"]) {
+    for way in ways {
         for _ in 0..rounds(2).parse().unwrap() {
             let together = run(&format!("{COX} run -q --json {} {way} --", report.path().display()));
             assert_eq!(together.keys().collect::<Vec<_>>(), alone.keys().collect::<Vec<_>>(), "{way}");
             let differ = |(name, bytes): &(&String, &Vec<u8>)| alone[*name] != **bytes;
             assert_eq!(together.iter().find(differ).map(|file| file.0), None, "{way}");
             let text = fs::read_to_string(report.path()).unwrap();
-            tasks += number(&serde_json::from_str::<Value>(&text).unwrap()["overlap"], "tasks");
+            let document: Value = serde_json::from_str(&text).unwrap();
+            if way.contains("--overlap") {
+                tasks += number(&document["overlap"], "tasks");
+            }
+            if way.contains("--schedule") {
+                assert!(!document["loops"]["loops"].as_array().unwrap().is_empty(), "{way}: no loop has changed");
+            }
         }
     }
     Some(tasks)
@@ -111,4 +129,42 @@ fn graphicsmagick_writes_the_same_pictures() {
         $COX gm convert -size 320x240 gradient:red-blue -swirl 100 -blur 0x3 -modulate 90,120 a.ppm
         $COX gm convert a.ppm -rotate 30 -resize 50% -despeckle b.ppm";
     writes_the_same("graphicsmagick_writes_the_same_pictures", "gm", |_| {}, script);
+}
+
+/// Schedules with each backend of `--overlap`, and without it.
+fn with_schedules() -> Vec<String> {
+    let overlap = WAYS.into_iter().chain(["--overlap=off", ""]);
+    let pair = |way: &str| {
+        ["all:fac2", "all:static_steal", "all:awf_c", "all:auto"].map(|schedule| format!("{way} --schedule {schedule}"))
+    };
+    overlap.flat_map(pair).collect()
+}
+
+#[test]
+fn graphicsmagick_writes_the_same_pictures_under_each_schedule() {
+    let script = "
+        $COX gm convert -size 320x240 gradient:red-blue -swirl 100 -blur 0x3 -modulate 90,120 a.ppm
+        $COX gm convert a.ppm -rotate 30 -resize 50% -despeckle b.ppm";
+    let test = "graphicsmagick_writes_the_same_pictures_under_each_schedule";
+    writes_the_same_by(&with_schedules(), test, "gm", |_| {}, script);
+}
+
+/// Quantum chemistry in Fortran: the energy of benzene, to the last digit that it prints.
+#[test]
+fn xtb_computes_the_same_energy_under_each_schedule() {
+    let ring = |radius: f64, element: &str| -> String {
+        let at = |angle: f64| format!("{element} {:.4} {:.4} 0.0\n", radius * angle.cos(), radius * angle.sin());
+        (0..6).map(|corner| at(f64::from(corner) * std::f64::consts::FRAC_PI_3)).collect()
+    };
+    let prepare = |folder: &Path| {
+        fs::write(folder.join("benzene.xyz"), format!("12\nbenzene\n{}{}", ring(1.396, "C"), ring(2.479, "H")))
+            .unwrap();
+    };
+    // What it prints beside the results are times and dates.
+    let script = "
+        $COX xtb benzene.xyz --sp > all 2> errors
+        grep -E 'TOTAL ENERGY|HOMO-LUMO|GRADIENT NORM' all
+        rm -f all errors xtbrestart wbo charges xtbtopo.mol";
+    let test = "xtb_computes_the_same_energy_under_each_schedule";
+    writes_the_same_by(&with_schedules(), test, "xtb", prepare, script);
 }

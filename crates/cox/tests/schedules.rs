@@ -152,7 +152,10 @@ fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
     assert!(["fastest", "balanced", "similar"].contains(&reason), "{found}");
     assert!(found["selection"]["rounds"].as_u64().unwrap() >= 1, "{found}");
     let saved = fs::read_to_string(&file).unwrap();
-    assert!(saved.lines().any(|line| line.starts_with("loop 0 ") && line.ends_with(&format!(" runtime 3 {schedule}"))), "{saved}");
+    assert!(
+        saved.lines().any(|line| line.starts_with("loop 0 ") && line.ends_with(&format!(" runtime 3 {schedule}"))),
+        "{saved}"
+    );
 
     // With the file, from the first instance on; another loop of the program is not in it.
     let from = format!("from:{file}");

@@ -76,12 +76,12 @@ impl Instance {
         // SAFETY: the caller is the only one with access to the slot.
         let (known, plan) = unsafe { (&mut *self.known.get(), &mut *self.plan.get()) };
         // SAFETY: null, or a loop of this team, which only the opening thread uses.
-        if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause)) {
+        if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause, threads)) {
             // SAFETY: this is the opening thread.
             known.at = unsafe { team.known(options, clause, threads) };
         }
         // SAFETY: as above.
-        let (rule, measured) = unsafe { &mut *known.at }.open(options, clause, threads);
+        let (rule, measured) = unsafe { &mut *known.at }.open(options, clause);
         let Clause { monotonic, chunk, place, .. } = *clause;
         let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule };
         if plan.as_ref().is_none_or(|prepared| prepared.key != key) {

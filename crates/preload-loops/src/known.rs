@@ -25,6 +25,7 @@ pub static CHOICES: OnceLock<Choices> = OnceLock::new();
 pub struct KnownLoop {
     place: usize,
     written: Written,
+    threads: u32,
     /// `None` if there is no file, or no room in it.
     record: Option<&'static Record>,
     generation: u64,
@@ -88,20 +89,29 @@ impl KnownLoop {
             let auto = Auto::new(schedules.len(), clause.place as u64);
             Trial { schedules, auto }
         });
-        KnownLoop { place: clause.place, written: clause.written, record: None, generation: 0, opened: 0, trial, found }
+        KnownLoop {
+            place: clause.place,
+            written: clause.written,
+            threads,
+            record: None,
+            generation: 0,
+            opened: 0,
+            trial,
+            found,
+        }
     }
 
-    /// Returns whether this is the loop of a clause.
+    /// Returns whether this is the loop of a clause in a team of this size.
     #[inline]
-    pub fn is(&self, clause: &Clause) -> bool {
-        self.place == clause.place && self.written == clause.written
+    pub fn is(&self, clause: &Clause, threads: u32) -> bool {
+        self.place == clause.place && self.written == clause.written && self.threads == threads
     }
 
     /// Returns the rule of the next instance, and what is to be measured.
     #[inline]
-    pub fn open(&mut self, options: &Options, clause: &Clause, threads: u32) -> (Rule, Measured) {
+    pub fn open(&mut self, options: &Options, clause: &Clause) -> (Rule, Measured) {
         if self.generation != file::generation() {
-            self.begin(clause, threads);
+            self.begin(clause);
         }
         self.opened += 1;
         let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
@@ -116,11 +126,11 @@ impl KnownLoop {
     }
 
     #[cold]
-    fn begin(&mut self, clause: &Clause, threads: u32) {
+    fn begin(&mut self, clause: &Clause) {
         self.generation = file::generation();
         self.record = if clause.place == 0 { None } else { file::begin(clause.place) };
         if let Some(record) = self.record {
-            Record::add(&record.threads, threads.into());
+            Record::add(&record.threads, self.threads.into());
             Record::add(&record.clause, clause.written.number());
             Record::add(&record.clause_chunk, clause.chunk);
             Record::add(&record.is_monotonic, clause.monotonic.into());

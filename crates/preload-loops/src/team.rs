@@ -4,6 +4,7 @@
 //! has as many teams as it nests regions, and their slots and plans are used again by the next region.
 
 use std::cell::{RefCell, UnsafeCell};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Chain;
@@ -12,6 +13,7 @@ use crate::known::KnownLoop;
 use crate::member::Clause;
 use crate::plans::Plans;
 use loops::options::Options;
+use wire::loop_records::Clause as Written;
 
 /// Instances that this library has scheduled, without those of regions that have not ended.
 pub static INSTANCES: AtomicU64 = AtomicU64::new(0);
@@ -22,9 +24,8 @@ pub struct Team {
     pub chain: Chain<Instance>,
     /// Used by the thread that opens an instance.
     pub plans: UnsafeCell<Plans>,
-    /// The loops that the team has executed. Used by the thread that opens an instance.
-    #[allow(clippy::vec_box, reason = "slots point to them")]
-    known: UnsafeCell<Vec<Box<UnsafeCell<KnownLoop>>>>,
+    /// The loops that the team has executed, by place, clause and number of threads; slots point to them. Used by the thread that opens an instance.
+    known: UnsafeCell<HashMap<(usize, Written, u32), Box<UnsafeCell<KnownLoop>>>>,
     /// Instances since the last reset. Changed by the thread that opens an instance.
     opened: UnsafeCell<u64>,
 }
@@ -46,14 +47,10 @@ impl Team {
     pub unsafe fn known(&self, options: &Options, clause: &Clause, threads: u32) -> *mut KnownLoop {
         // SAFETY: as for `count`.
         let known = unsafe { &mut *self.known.get() };
-        // SAFETY: only the opening thread uses them.
-        if let Some(one) = known.iter().find(|one| unsafe { &*one.get() }.is(clause)) {
-            return one.get();
-        }
-        let one = Box::new(UnsafeCell::new(KnownLoop::new(options, clause, threads)));
-        let place = one.get();
-        known.push(one);
-        place
+        let key = (clause.place, clause.written, threads);
+        let one =
+            known.entry(key).or_insert_with(|| Box::new(UnsafeCell::new(KnownLoop::new(options, clause, threads))));
+        one.get()
     }
 
     /// Counts an instance.

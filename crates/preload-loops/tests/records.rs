@@ -61,6 +61,17 @@ fn each_loop_of_a_team_has_a_record() {
 }
 
 #[test]
+fn teams_of_each_size_have_records_of_their_own() {
+    let program = compile("gcc", "uneven.c", "uneven-teams", &[]);
+    let kept = records_of(with(&program, "ss,9", "2").args(["1", "90", "teams"]));
+    let records = with_clause(&kept, Clause::Runtime);
+    let mut sizes: Vec<(u64, u64)> = records.iter().map(|record| (record.threads, record.chunks)).collect();
+    sizes.sort_unstable();
+    // The loop of the main team, and the one that has teams of 1, 2 and 3 threads.
+    assert_eq!(sizes, [(1, 10), (2, 10), (2, 10), (3, 10)]);
+}
+
+#[test]
 fn chunks_are_counted_with_each_kind_of_plan() {
     let program = compile("gcc", "uneven.c", "uneven-chunks", &[]);
     let chunks = |schedule: &str| {

@@ -135,7 +135,7 @@ fn file_name(path: &str) -> &str {
 impl LoopReport {
     /// Returns the function, or the address if it has no name.
     fn function(&self) -> String {
-        self.function.clone().unwrap_or_else(|| format!("{}+{:#x}", file_name(&self.module), self.address))
+        self.function.clone().unwrap_or_else(|| format!("{:#x} in {}", self.address, file_name(&self.module)))
     }
 
     /// Returns the line in the source; empty if it is unknown.
@@ -330,7 +330,7 @@ mod tests {
         let report = LoopsReport { lost_records: 2, loops: vec![odd; 22], ..report };
         let text = text(&report, 200);
         for part in [
-            "app+0xff",
+            "0xff in app",
             "and 2 shorter loops",
             "66 instances had fac2",
             "22 instances not counted",

@@ -1,6 +1,6 @@
-// Loops in which one iteration takes longer than all others: uneven INSTANCES TRIPS [slope|work|fork]. With slope, iterations
+// Loops in which one iteration takes longer than all others: uneven INSTANCES TRIPS [slope|work|teams|fork]. With slope, iterations
 // sleep longer towards the end; with work, all compute.
-// With fork, a child process does the same.
+// With teams, one more loop has teams of three sizes. With fork, a child process does the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +63,15 @@ int main(int argc, char **argv)
 	const char *how = argc > 3 ? argv[3] : "";
 	for (long i = 0; i < instances; i++)
 		loops(trips, *how);
+	// Teams of other sizes.
+	for (int threads = 1; strcmp(how, "teams") == 0 && threads < 4; threads++) {
+		long done = 0;
+		#pragma omp parallel for num_threads(threads) schedule(runtime) reduction(+ : done)
+		for (long i = 0; i < trips; i++)
+			done++;
+		if (done != trips)
+			return 1;
+	}
 	if (strcmp(how, "fork") == 0) {
 		pid_t child = fork();
 		int status;
