@@ -12,7 +12,7 @@ use loops::Plan;
 
 use crate::options::Options;
 use crate::plans::{Key, Plans, Prepared};
-use crate::published::Published;
+use crate::published::{Published, SMALL, Shared};
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
 #[derive(Debug, Default)]
@@ -26,12 +26,12 @@ pub struct Instance {
     plan: UnsafeCell<Option<Arc<Prepared>>>,
     /// Number of the slot's instance, which tells published values of earlier instances from those of this one.
     number: UnsafeCell<u64>,
-    /// One for each thread, if the plan has ever been adaptive.
+    /// One for each thread, if the plan has ever been adaptive and the team is not small.
     published: UnsafeCell<Box<[Published]>>,
     /// One for each thread, if the plan has ever been one of stealing.
     lanes: UnsafeCell<Box<[Line]>>,
-    /// Chunks or iterations that have been given out.
-    counter: Line,
+    /// What all threads change.
+    shared: Shared,
 }
 
 impl Instance {
@@ -47,7 +47,7 @@ impl Instance {
             // SAFETY: only the opening thread uses the table.
             *plan = Some(Arc::clone(unsafe { &mut *plans }.get(options, key)));
         }
-        self.counter.0.store(0, Ordering::Relaxed);
+        self.shared.counter.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
             prepared.count(options);
             // SAFETY: as above.
@@ -63,6 +63,7 @@ impl Instance {
     unsafe fn open_words(&self, prepared: &Prepared) {
         let threads = prepared.key.threads as usize;
         match &prepared.plan {
+            Plan::Adaptive(_) if threads <= SMALL => self.shared.forget(threads),
             Plan::Adaptive(_) => {
                 // SAFETY: the caller is the only one with access to the slot.
                 let (number, published) = unsafe { (&mut *self.number.get(), &mut *self.published.get()) };
@@ -98,7 +99,13 @@ impl Instance {
     /// Returns the shared counter.
     #[inline]
     pub fn counter(&self) -> &AtomicU64 {
-        &self.counter.0
+        &self.shared.counter
+    }
+
+    /// Returns the counter and what the threads of a small team have published.
+    #[inline]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Returns the number of the slot's instance.
@@ -111,12 +118,15 @@ impl Instance {
         unsafe { *self.number.get() }
     }
 
-    /// Returns what each thread has published.
+    /// Returns what each thread of a larger team has published; nothing for a small team.
     ///
     /// # Safety
     /// The calling thread stands at the slot, and keeps the result no longer than that.
     #[inline]
-    pub unsafe fn published<'a>(&self) -> &'a [Published] {
+    pub unsafe fn published<'a>(&self, threads: u32) -> &'a [Published] {
+        if threads as usize <= SMALL {
+            return &[];
+        }
         // SAFETY: nobody replaces it while a thread stands at the slot.
         unsafe { &*self.published.get() }
     }

@@ -102,14 +102,11 @@ impl Adaptive {
         Ok(())
     }
 
-    /// Returns the request of a thread if it is the same in each instance, whatever the team publishes: with `wf`, and with
-    /// weights that are measured (`awf_b` to `awf_e`) in a team of one thread, whose weight is always 1. Then nothing needs
-    /// to be measured.
+    /// Returns the request of a thread if it is the same whatever the team publishes: with `wf`. Then nothing needs to be
+    /// measured.
     #[must_use]
     pub fn constant_request(&self, thread: usize) -> Option<Request> {
-        let is_weighted = matches!(self.kind, Kind::AwfB | Kind::AwfC | Kind::AwfD | Kind::AwfE);
-        let is_constant = self.kind == Kind::Wf || (is_weighted && self.threads == 1);
-        is_constant.then(|| self.request(thread, &[] as &[Pace]))
+        (self.kind == Kind::Wf).then(|| self.request(thread, &[] as &[Pace]))
     }
 
     /// Returns what a thread needs to know for its next size. Threads outside the team are treated as the last thread.
@@ -157,29 +154,18 @@ impl Adaptive {
 mod tests {
     use super::*;
 
-    fn adaptive(kind: Kind, threads: usize) -> Adaptive {
-        let weights = Some((1..=threads).map(|weight| weight as f64).collect());
-        let inputs = Inputs { weights, mean_ns: Some(1.0), deviation_ns: Some(1.0), overhead_ns: Some(1.0) };
-        Adaptive::new(kind, 1000, threads, 1, &inputs).unwrap()
-    }
-
     #[test]
     fn a_constant_request_is_the_one_of_every_pace() {
-        let pace = |mean_ns| Pace { mean_ns, variance_ns2: 2.0 * mean_ns };
-        for kind in Kind::all().filter(|kind| {
-            matches!(kind, Kind::Wf | Kind::Bold | Kind::Af | Kind::Maf) || kind.name().starts_with("awf_")
-        }) {
-            for threads in [1, 3] {
-                let adaptive = adaptive(kind, threads);
-                let teams = [[0.0; 3], [0.1; 3], [7.3, 0.0, 1e-9], [3.0, 1e300, 5.0]];
-                let requests = teams.map(|team| adaptive.request(0, &team.map(pace)[..threads]));
-                match adaptive.constant_request(0) {
-                    Some(request) => assert_eq!(requests, [request; 4], "{kind:?} {threads}"),
-                    None => assert!(
-                        kind == Kind::Bold || requests.iter().any(|other| *other != requests[0]),
-                        "{kind:?} {threads}"
-                    ),
-                }
+        let weights = Some(vec![1.0, 2.0, 3.0]);
+        let inputs = Inputs { weights, mean_ns: Some(1.0), deviation_ns: Some(1.0), overhead_ns: Some(1.0) };
+        let teams = [[0.0; 3], [0.1; 3], [7.3, 0.0, 1e-9], [3.0, 1e300, 5.0]];
+        for kind in [Kind::Wf, Kind::AwfB, Kind::AwfC, Kind::AwfD, Kind::AwfE, Kind::Af, Kind::Maf] {
+            let adaptive = Adaptive::new(kind, 1000, 3, 1, &inputs).unwrap();
+            let pace = |mean_ns| Pace { mean_ns, variance_ns2: 2.0 * mean_ns };
+            let requests = teams.map(|team| adaptive.request(0, &team.map(pace)[..]));
+            match adaptive.constant_request(0) {
+                Some(request) => assert_eq!(requests, [request; 4], "{kind:?}"),
+                None => assert!(requests.iter().any(|other| *other != requests[0]), "{kind:?}"),
             }
         }
     }
