@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers losses mandelbrot triad sedov imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
+all="barriers losses mandelbrot triad sedov imbalance regions taskcost loopcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|losses|sedov|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|losses|sedov|regions|taskcost|loopcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -206,6 +206,16 @@ for row in by-one by-all depend-1 depend-2 depend-3 if-0 taskwait taskgroup tree
     works taskcost --row $row --threads 2 --count 200 --repeats 2 --grain-us 1
 done
 refuses 2 taskcost --row nothing
+
+# loopcost: every loop works, also by clang.
+for loop in dynamic guided runtime static; do
+    works loopcost --loop $loop --threads 2 --iterations 50 --instances 20 --repeats 2
+    if built loopcost-libomp; then
+        run loopcost-libomp --loop $loop --threads 2 --iterations 50 --instances 20 --repeats 2
+        equal "loopcost-libomp --loop $loop" "$code" 0
+    fi
+done
+refuses 2 loopcost --loop nothing
 
 # blocked: every kind, with several team sizes, and with more buffers than items.
 for threads in 1 2 5; do

@@ -7,6 +7,7 @@ mod data;
 mod interrupt;
 mod json;
 mod kuhn;
+mod loops;
 mod memory;
 mod named;
 mod noise;
@@ -59,6 +60,8 @@ enum Verb {
     Advise(advise::Options),
     /// What OpenMP tasks, barriers and regions cost with each runtime: libgomp, libomp, ours
     Tasks(runtimes::tasks::Options),
+    /// What a request and an instance of a loop cost under each schedule, compared with libgomp's and libomp's own loops
+    Loops(loops::Options),
     /// What overlap gains when threads block: heat and fwi with a throttled disk
     Umt(runtimes::umt::Options),
     /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         }
         Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
+        Verb::Loops(options) => Interrupt::catch().and_then(|interrupt| loops::loops(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),

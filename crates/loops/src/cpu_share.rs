@@ -42,12 +42,14 @@ impl Default for Share {
 
 impl Share {
     /// Returns the smoothed share.
+    #[inline]
     #[must_use]
     pub fn get(&self) -> f64 {
         self.share
     }
 
     /// Adds the times of a chunk, nanoseconds. Times that are negative or not finite do not count.
+    #[inline]
     pub fn add(&mut self, cpu_ns: f64, wall_ns: f64) {
         if !(cpu_ns.is_finite() && wall_ns.is_finite() && cpu_ns >= 0.0 && wall_ns >= 0.0) {
             return;

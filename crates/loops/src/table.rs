@@ -39,6 +39,13 @@ impl Table {
         self.tail.chunk((at - last) as u64).map(|chunk| from + chunk.start..from + chunk.end)
     }
 
+    /// Returns the cut points. Chunk k is between cut points k and k + 1 as long as there are that many; later chunks have no entries.
+    #[inline]
+    #[must_use]
+    pub fn cuts(&self) -> &[u64] {
+        &self.cuts
+    }
+
     /// Returns the number of chunks.
     #[must_use]
     pub fn len(&self) -> u64 {

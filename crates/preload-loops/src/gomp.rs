@@ -53,6 +53,13 @@ unsafe fn start(
     }
 }
 
+/// Asks the runtime for a chunk. Apart, so that the frequent path of a request saves no registers.
+#[inline(never)]
+unsafe fn real_next(function: &RuntimeFunction, from: *mut u64, to: *mut u64) -> bool {
+    // SAFETY: guaranteed by the caller.
+    unsafe { call!(function, fn(*mut u64, *mut u64) -> bool, (from, to), else false) }
+}
+
 /// Defines the functions of a schedule: `$start` and `$next`, for signed or unsigned counters, with a chunk in the call or without.
 macro_rules! loops {
     (@start long, chunk, $name:ident, $clause:ident, $monotonic:expr) => {
@@ -125,12 +132,13 @@ macro_rules! loops {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $next(from: *mut u64, to: *mut u64) -> bool {
             static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($next), "\0"));
-            let member = member();
             // SAFETY: the member is the calling thread's; the pointers are the program's. The real function has this type, because a counter has 64 bits.
             unsafe {
-                match member.as_mut() {
-                    Some(member) if member.has_loop() => member.next(from, to),
-                    _ => call!(FUNCTION, fn(*mut u64, *mut u64) -> bool, (from, to), else false),
+                match member().as_mut() {
+                    Some(member) if member.is_fixed() => member.next_fixed(from, to),
+                    Some(member) if member.is_in_table() => member.next_in_table(from, to),
+                    Some(member) if member.has_loop() => member.next_of_others(from, to),
+                    _ => real_next(&FUNCTION, from, to),
                 }
             }
         }

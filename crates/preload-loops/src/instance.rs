@@ -16,7 +16,7 @@ use crate::finished::{Finished, Part};
 use crate::known::{Ended, KnownLoop, Measured};
 use crate::member::Clause;
 use crate::plans::{Key, Prepared};
-use crate::published::Published;
+use crate::published::{Published, SMALL, Shared};
 use crate::team::Team;
 use loops::options::Options;
 
@@ -35,7 +35,7 @@ pub struct Instance {
     plan: UnsafeCell<Option<Arc<Prepared>>>,
     /// Number of the slot's instance, which tells published values of earlier instances from those of this one.
     number: UnsafeCell<u64>,
-    /// One for each thread, if the plan has ever been adaptive.
+    /// One for each thread, if the plan has ever been adaptive and the team is not small.
     published: UnsafeCell<Box<[Published]>>,
     /// One for each thread, if the plan has ever been one of stealing.
     lanes: UnsafeCell<Box<[Line]>>,
@@ -43,8 +43,8 @@ pub struct Instance {
     known: UnsafeCell<Known>,
     /// One for each thread.
     finished: UnsafeCell<Box<[Finished]>>,
-    /// Chunks or iterations that have been given out.
-    counter: Line,
+    /// What all threads change.
+    shared: Shared,
 }
 
 /// The loop of a slot.
@@ -89,7 +89,7 @@ impl Instance {
             *plan = Some(Arc::clone(unsafe { &mut *team.plans.get() }.get(options, key)));
         }
         (known.is_open, known.began, known.measured) = (true, began, measured);
-        self.counter.0.store(0, Ordering::Relaxed);
+        self.shared.counter.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
             prepared.count();
             // SAFETY: as above.
@@ -122,7 +122,7 @@ impl Instance {
             }
         };
         let (began, measured) = (known.began, known.measured);
-        let ended = Ended { prepared, began, measured, counter: self.counter.0.load(Ordering::Relaxed), parts };
+        let ended = Ended { prepared, began, measured, counter: self.shared.counter.load(Ordering::Relaxed), parts };
         // SAFETY: a loop of this team, which only the opening thread uses.
         unsafe { &mut *known.at }.close(&ended);
     }
@@ -141,6 +141,7 @@ impl Instance {
             *finished = (0..threads).map(|_| Finished::default()).collect();
         }
         match &prepared.plan {
+            Plan::Adaptive(_) if threads <= SMALL => self.shared.forget(threads),
             Plan::Adaptive(_) => {
                 // SAFETY: as above.
                 let published = unsafe { &mut *self.published.get() };
@@ -175,7 +176,13 @@ impl Instance {
     /// Returns the shared counter.
     #[inline]
     pub fn counter(&self) -> &AtomicU64 {
-        &self.counter.0
+        &self.shared.counter
+    }
+
+    /// Returns the counter and what the threads of a small team have published.
+    #[inline]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Returns the number of the slot's instance.
@@ -212,12 +219,15 @@ impl Instance {
         (known.measured, known.began)
     }
 
-    /// Returns what each thread has published.
+    /// Returns what each thread of a larger team has published; nothing for a small team.
     ///
     /// # Safety
     /// The calling thread stands at the slot, and keeps the result no longer than that.
     #[inline]
-    pub unsafe fn published<'a>(&self) -> &'a [Published] {
+    pub unsafe fn published<'a>(&self, threads: u32) -> &'a [Published] {
+        if threads as usize <= SMALL {
+            return &[];
+        }
         // SAFETY: nobody replaces it while a thread stands at the slot.
         unsafe { &*self.published.get() }
     }

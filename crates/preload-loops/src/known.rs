@@ -115,7 +115,7 @@ impl KnownLoop {
         }
         self.opened += 1;
         let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
-        let delays = delays::are_wanted() && self.opened % self.delays_every() == 0;
+        let delays = delays::are_wanted() && self.opened.is_multiple_of(self.delays_every());
         let rule = match (&options.wanted, &mut self.trial) {
             (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
             (Wanted::From(_), None) => self.found.map_or(Rule::Asked, |found| Rule::Of(found.kind, found.chunk)),

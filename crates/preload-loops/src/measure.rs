@@ -4,11 +4,15 @@
 //! |---|---|---|
 //! | `wf` | none | nothing |
 //! | `awf` | two for each instance | the speed in all instances so far, in the plan |
-//! | `awf_b`, `awf_c`, `af` | two for each request: the request does not count | pace |
+//! | `awf_b`, `awf_c`, `af` | one for each request, sometimes two: the request does not count | pace |
 //! | `awf_d`, `awf_e`, `maf` | one for each request: the request counts | pace |
 //! | `bold` | one for each request | the chunk that is executed, and since when |
 //!
 //! A time is published in ticks of the clock where only ratios of times count: all but `bold`, whose inputs are nanoseconds.
+//!
+//! If the request does not count, a chunk begins at its end. A second reading of the clock would tell when that is, and take as long as the rest of the
+//! request. So it is taken for some requests only ([`RequestTime`]), and the others are assumed to take as long. The error is some ten nanoseconds for
+//! each chunk.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,24 +23,58 @@ use loops::{Adaptive, Finished, Kind, Statistics, Timing};
 use crate::clock;
 use crate::instance::Instance;
 use crate::plans::Prepared;
-use crate::published::{Published, View};
+use crate::published::{Published, Shared, View};
+
+/// How long a request takes.
+#[derive(Debug, Default)]
+struct RequestTime {
+    /// Requests so far.
+    requests: u32,
+    /// The shortest one of those measured, ticks. What others take in addition is chance, as a race for a cache line.
+    shortest: u64,
+}
+
+impl RequestTime {
+    /// Number of the first requests that are measured.
+    const FIRST: u32 = 4;
+    /// Of the later ones, one in so many is measured.
+    const EVERY: u32 = 16;
+
+    /// Returns when the request that began at the time `asked` ends. Called at its end.
+    #[inline]
+    fn end(&mut self, asked: u64, now: impl FnOnce() -> u64) -> u64 {
+        let number = self.requests;
+        self.requests = number.wrapping_add(1);
+        if number >= RequestTime::FIRST && !number.is_multiple_of(RequestTime::EVERY) {
+            return asked.wrapping_add(self.shortest);
+        }
+        let now = now();
+        let ticks = now.saturating_sub(asked);
+        self.shortest = if number == 0 { ticks } else { self.shortest.min(ticks) };
+        now
+    }
+}
 
 /// What a thread knows about its current instance of an adaptive loop.
 pub struct Measure {
     kind: Kind,
     statistics: Option<Statistics>,
     prepared: *const Prepared,
-    published: *const [Published],
+    shared: *const Shared,
+    lines: *const [Published],
     instance: u64,
     ns_per_tick: f64,
     /// The request, if it is the same in the whole instance.
     fixed: Option<Request>,
+    /// Whether the instance is added to the thread's history.
+    has_history: bool,
     /// Iterations of the running chunk; 0 if there is none.
     iterations: u64,
     /// When the running chunk began, or the request for it; for `awf`, the instance. Ticks.
     began: u64,
     /// Iterations in this instance.
     all: u64,
+    request_time: RequestTime,
 }
 
 impl Default for Measure {
@@ -45,32 +83,38 @@ impl Default for Measure {
             kind: Kind::Wf,
             statistics: None,
             prepared: std::ptr::null(),
-            published: std::ptr::slice_from_raw_parts(std::ptr::NonNull::dangling().as_ptr(), 0),
+            shared: std::ptr::null(),
+            lines: std::ptr::slice_from_raw_parts(std::ptr::NonNull::dangling().as_ptr(), 0),
             instance: 0,
             ns_per_tick: 1.0,
             fixed: None,
+            has_history: false,
             iterations: 0,
             began: 0,
             all: 0,
+            request_time: RequestTime::default(),
         }
     }
 }
 
 impl Measure {
-    /// Begins an instance, at whose slot the thread `thread` stands.
-    pub fn begin(&mut self, prepared: &Prepared, adaptive: &Adaptive, thread: u32, instance: &Instance) {
+    /// Begins an instance, at whose slot the thread `thread` of `threads` stands.
+    pub fn begin(&mut self, prepared: &Prepared, adaptive: &Adaptive, thread: u32, threads: u32, instance: &Instance) {
         // SAFETY: the thread stands at the slot, and does not use what it got here after it has left.
         unsafe {
             self.instance = instance.number();
-            self.published = instance.published();
+            self.lines = instance.published(threads);
         }
+        self.shared = instance.shared();
         self.kind = prepared.kind;
         self.prepared = prepared;
-        (self.iterations, self.all, self.fixed) = (0, 0, None);
+        (self.iterations, self.all, self.has_history) = (0, 0, false);
+        self.fixed = adaptive.constant_request(thread as usize);
         match self.kind {
-            Kind::Wf => self.fixed = Some(adaptive.request(thread as usize, &self.view(0))),
+            Kind::Wf => {}
             Kind::Awf => {
                 self.fixed = Some(adaptive.request(thread as usize, &prepared.histories));
+                self.has_history = true;
                 self.began = clock::now();
             }
             Kind::Bold => self.ns_per_tick = clock::ns_per_tick(),
@@ -78,19 +122,21 @@ impl Measure {
         }
     }
 
+    #[inline]
     fn view(&self, now: u64) -> View<'_> {
         // SAFETY: the memory lives until the thread leaves the instance, and `begin` replaces it.
-        let published = unsafe { &*self.published };
-        View { published, instance: self.instance, now, ns_per_tick: self.ns_per_tick }
+        let (shared, lines) = unsafe { (&*self.shared, &*self.lines) };
+        View { shared, lines, instance: self.instance, now, ns_per_tick: self.ns_per_tick }
     }
 
     /// Returns the next chunk; `None` at the loop's end.
+    #[inline]
     pub fn next(&mut self, adaptive: &Adaptive, counter: &AtomicU64, thread: usize) -> Option<Range<u64>> {
-        if let Some(request) = self.fixed {
-            let chunk = take(adaptive, &request, counter);
+        if let Some(request) = &self.fixed {
+            let chunk = take(adaptive, request, counter);
             match &chunk {
                 Some(chunk) => self.all += chunk.end - chunk.start,
-                None if self.kind == Kind::Awf => self.end_instance(thread),
+                None if self.has_history => self.end_instance(thread),
                 None => {}
             }
             return chunk;
@@ -101,25 +147,23 @@ impl Measure {
         let chunk = take(adaptive, &request, counter);
         self.iterations = chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.start);
         self.began = match self.kind {
-            Kind::AwfB | Kind::AwfC | Kind::Af => clock::now(),
+            Kind::AwfB | Kind::AwfC | Kind::Af => self.request_time.end(asked, clock::now),
             _ => asked,
         };
-        if self.kind == Kind::Bold
-            && let Some(line) = self.view(asked).published.get(thread)
-        {
-            line.set_running(self.instance, self.iterations, self.began);
+        if self.kind == Kind::Bold {
+            self.view(asked).set_running(thread, self.iterations, self.began);
         }
         chunk
     }
 
     /// Adds the running chunk, which ends now, to the statistics, and publishes the pace.
+    #[inline]
     fn finish(&mut self, thread: usize, now: u64) {
         let Some(statistics) = self.statistics.as_mut().filter(|_| self.iterations > 0) else { return };
-        let wall_ns = now.wrapping_sub(self.began) as f64;
+        // A chunk that is shorter than the error of its beginning has taken some time, too.
+        let wall_ns = now.saturating_sub(self.began).max(1) as f64;
         let pace = statistics.finish(&Finished { iterations: self.iterations, wall_ns, ..Finished::default() });
-        if let Some(line) = self.view(now).published.get(thread) {
-            line.set_pace(self.instance, pace);
-        }
+        self.view(now).set_pace(thread, pace);
     }
 
     /// Adds the instance to the thread's history.
@@ -149,5 +193,23 @@ fn take(adaptive: &Adaptive, request: &Request, counter: &AtomicU64) -> Option<R
             Ok(_) => return Some(given_out..given_out + size),
             Err(newer) => given_out = newer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_requests_are_assumed_to_take_as_long_as_the_shortest() {
+        let mut time = RequestTime::default();
+        let mut end = |asked, now| time.end(asked, || now);
+        assert_eq!([end(100, 190), end(200, 250), end(300, 370), end(400, 460)], [190, 250, 370, 460]);
+        assert_eq!([end(1000, 0), end(2000, 0)], [1050, 2050]);
+        for number in 6..16 {
+            assert_eq!(end(number, 0), number + 50);
+        }
+        // The seventeenth is measured again.
+        assert_eq!([end(3000, 3020), end(4000, 0)], [3020, 4020]);
     }
 }

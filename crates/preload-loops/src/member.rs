@@ -62,14 +62,19 @@ enum Source {
 pub struct Member {
     /// Return address of the last call that began a loop; written by assembly.
     caller: usize,
+    /// The counter if the chunks of the current loop have one size, else null: what the most frequent request needs, in one word.
+    fixed: *const AtomicU64,
     source: Source,
     counter: *const AtomicU64,
     bounds: Bounds,
     /// Chunks of this instance that depend on the thread only and that it has had. With stealing: 1 after the end of the loop.
     taken: u64,
-    /// With chunks of one size: the number of chunks before the last one, and how far the counter goes in each.
+    /// With numbered chunks: how many of the first ones are found in the short way. They are all but the last one, or those with entries in the table.
     full: u64,
+    /// With chunks of one size: how far the counter goes in each.
     stride: u64,
+    /// With a table: its entries.
+    cuts: *const u64,
     at: *const Slot<Instance>,
     team: *const Team,
     options: &'static Options,
@@ -100,12 +105,14 @@ impl Member {
     pub unsafe fn new(team: *const Team, options: &'static Options, thread: u32, threads: u32) -> Member {
         Member {
             caller: 0,
+            fixed: std::ptr::null(),
             source: Source::Runtime,
             counter: std::ptr::null(),
             bounds: Bounds::default(),
             taken: 0,
             full: 0,
             stride: 0,
+            cuts: std::ptr::null(),
             // SAFETY: guaranteed by the caller.
             at: unsafe { &*team }.chain.root(),
             team,
@@ -142,6 +149,7 @@ impl Member {
     /// Ends the current loop, or notes that the runtime schedules it.
     #[inline]
     pub fn leave_loop(&mut self) {
+        self.fixed = std::ptr::null();
         self.source = Source::Runtime;
     }
 
@@ -163,6 +171,7 @@ impl Member {
         // SAFETY: the thread stands at the slot. `open` has stored a plan.
         let prepared: &Prepared = unsafe { &*instance.plan() };
         self.counter = instance.counter();
+        self.fixed = std::ptr::null();
         self.bounds = bounds;
         (self.taken, self.chunks, self.request) = (0, 0, (0, 0));
         self.source = match &prepared.plan {
@@ -170,13 +179,18 @@ impl Member {
                 let chunks = if fixed.size() == 1 { bounds.trips } else { fixed.len() };
                 self.full = chunks.saturating_sub(1);
                 self.stride = bounds.value(fixed.size()).wrapping_sub(bounds.value(0));
+                self.fixed = self.counter;
                 Source::Fixed(*fixed)
             }
-            Plan::Table(table) => Source::Table(table),
+            Plan::Table(table) => {
+                self.full = table.cuts().len() as u64 - 1;
+                self.cuts = table.cuts().as_ptr();
+                Source::Table(table)
+            }
             Plan::Hybrid(hybrid) => Source::Hybrid(hybrid),
             Plan::Steal(steal) => Source::Steal(*steal),
             Plan::Adaptive(adaptive) => {
-                self.measure.begin(prepared, adaptive, self.thread, instance);
+                self.measure.begin(prepared, adaptive, self.thread, self.threads, instance);
                 Source::Adaptive(adaptive)
             }
             Plan::Blocks(_) | Plan::Cyclic(_) => Source::Static(&raw const prepared.plan),
@@ -184,33 +198,85 @@ impl Member {
         // SAFETY: as above.
         let (measured, began) = unsafe { instance.measured() };
         if measured.requests {
+            self.fixed = std::ptr::null();
             self.timed = std::mem::replace(&mut self.source, Source::Timed);
         }
         self.waited_ns = if measured.delays { waited_before(began) } else { None };
+    }
+
+    /// Returns whether the chunks of the current loop have one size: [`Member::next_fixed`] may be called.
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        !self.fixed.is_null()
+    }
+
+    /// Returns whether the chunks of the current loop are in a table: [`Member::next_in_table`] may be called.
+    #[inline]
+    pub fn is_in_table(&self) -> bool {
+        matches!(self.source, Source::Table(_))
     }
 
     /// Stores the values at which the next chunk starts and ends. Returns false if the loop has ended.
     ///
     /// # Safety
     /// The thread is in a loop that it has begun, and the pointers are valid for writing.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn next(&mut self, from: *mut u64, to: *mut u64) -> bool {
-        // The frequent cases are here, without a call, so that no register has to be saved.
-        // SAFETY: the plan and the counter live until the thread leaves the slot; the pointers are valid.
-        let chunk = unsafe {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
             match self.source {
-                Source::Fixed(fixed) => {
-                    let k = self.count();
-                    if k < self.full {
-                        let start = self.bounds.value(k.wrapping_mul(fixed.size()));
-                        (*from, *to) = (start, start.wrapping_add(self.stride));
-                        return true;
-                    }
-                    fixed.chunk(k)
-                }
-                Source::Table(table) => (*table).chunk(self.count()),
-                _ => return self.next_of_others(from, to),
+                Source::Fixed(_) => self.next_fixed(from, to),
+                Source::Table(_) => self.next_in_table(from, to),
+                _ => self.next_of_others(from, to),
             }
+        }
+    }
+
+    /// Does what [`Member::next`] does if the chunks have one size. All but the last chunk are found here, without a call and without a branch that
+    /// could panic, so that no register has to be saved.
+    ///
+    /// # Safety
+    /// As for `next`, and [`Member::is_fixed`] is true.
+    #[inline(always)]
+    pub unsafe fn next_fixed(&mut self, from: *mut u64, to: *mut u64) -> bool {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let k = count(self.fixed);
+            if k >= self.full {
+                return self.last_numbered(k, from, to);
+            }
+            let start = self.bounds.value(0).wrapping_add(k.wrapping_mul(self.stride));
+            (*from, *to) = (start, start.wrapping_add(self.stride));
+        }
+        true
+    }
+
+    /// Does what [`Member::next`] does if the chunks are in a table. All chunks with entries are found here, as in [`Member::next_fixed`].
+    ///
+    /// # Safety
+    /// As for `next`, and [`Member::is_in_table`] is true.
+    #[inline(always)]
+    pub unsafe fn next_in_table(&mut self, from: *mut u64, to: *mut u64) -> bool {
+        // SAFETY: guaranteed by the caller. A table has an entry behind that of each chunk below `full`. It lives until the thread leaves the slot.
+        unsafe {
+            let k = count(self.counter);
+            if k >= self.full {
+                return self.last_numbered(k, from, to);
+            }
+            let (start, end) = (*self.cuts.add(k as usize), *self.cuts.add(k as usize + 1));
+            (*from, *to) = self.bounds.values(&(start..end));
+        }
+        true
+    }
+
+    /// Stores the values of chunk `k`, which is one of the last or none.
+    #[inline(never)]
+    unsafe fn last_numbered(&mut self, k: u64, from: *mut u64, to: *mut u64) -> bool {
+        let chunk = match self.source {
+            Source::Fixed(fixed) => fixed.chunk(k),
+            // SAFETY: the plan lives until the thread leaves the slot.
+            Source::Table(table) => unsafe { (*table).chunk(k) },
+            _ => None,
         };
         let Some(chunk) = chunk else {
             self.finish();
@@ -221,10 +287,14 @@ impl Member {
         true
     }
 
+    /// Does what [`Member::next`] does if the chunks have no numbers.
+    ///
+    /// # Safety
+    /// As for `next`.
     #[inline(never)]
-    unsafe fn next_of_others(&mut self, from: *mut u64, to: *mut u64) -> bool {
+    pub unsafe fn next_of_others(&mut self, from: *mut u64, to: *mut u64) -> bool {
         // SAFETY: guaranteed by the caller.
-        let Some(chunk) = (unsafe { self.other_chunk() }) else { return false };
+        let Some(chunk) = (unsafe { self.unnumbered() }) else { return false };
         // SAFETY: guaranteed by the caller.
         unsafe { (*from, *to) = self.bounds.values(&chunk) };
         true
@@ -239,9 +309,9 @@ impl Member {
         // SAFETY: the plan and the counter live until the thread leaves the slot.
         let chunk = unsafe {
             match self.source {
-                Source::Fixed(fixed) => fixed.chunk(self.count()),
-                Source::Table(table) => (*table).chunk(self.count()),
-                _ => return self.other_chunk().map(|chunk| self.bounds.inclusive_values(&chunk)),
+                Source::Fixed(fixed) => fixed.chunk(count(self.counter)),
+                Source::Table(table) => (*table).chunk(count(self.counter)),
+                _ => return self.unnumbered().map(|chunk| self.bounds.inclusive_values(&chunk)),
             }
         };
         if chunk.is_none() {
@@ -264,27 +334,32 @@ impl Member {
         self.blocks.as_ref().map(|(_, blocks)| blocks.of(self.thread as usize))
     }
 
-    /// Adds 1 to the counter, and returns its old value.
+    /// Returns the next chunk of a loop whose chunks have no numbers.
     ///
     /// # Safety
     /// As for `next`.
     #[inline]
-    unsafe fn count(&self) -> u64 {
-        // SAFETY: guaranteed by the caller.
-        let counter = unsafe { &*self.counter };
-        if self.threads == 1 {
-            // Nobody else uses it, so no locked instruction is needed.
-            let count = counter.load(Ordering::Relaxed);
-            counter.store(count + 1, Ordering::Relaxed);
-            return count;
+    unsafe fn unnumbered(&mut self) -> Option<Range<u64>> {
+        // SAFETY: the plan and the words of the instance live until the thread leaves the slot.
+        unsafe {
+            match self.source {
+                Source::Adaptive(adaptive) => {
+                    let chunk = self.measure.next(&*adaptive, &*self.counter, self.thread as usize);
+                    match chunk {
+                        Some(_) => self.chunks += 1,
+                        None => self.finish(),
+                    }
+                    chunk
+                }
+                _ => self.other_chunk(),
+            }
         }
-        // Relaxed: the counter orders nothing but itself. What iterations write is ordered by the barriers of the runtime.
-        counter.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Notes that the thread has no more chunks of this instance.
     #[inline(never)]
     fn finish(&mut self) {
+        self.fixed = std::ptr::null();
         self.source = Source::Ended;
         let (request, requests) = self.request;
         let at = clock::now();
@@ -325,8 +400,8 @@ impl Member {
         // SAFETY: the plan and the words of the instance live until the thread leaves the slot.
         unsafe {
             match source {
-                Source::Fixed(fixed) => fixed.chunk(self.count()),
-                Source::Table(table) => (*table).chunk(self.count()),
+                Source::Fixed(fixed) => fixed.chunk(count(self.counter)),
+                Source::Table(table) => (*table).chunk(count(self.counter)),
                 Source::Static(plan) => {
                     self.taken += 1;
                     match &*plan {
@@ -340,7 +415,7 @@ impl Member {
                 Source::Hybrid(hybrid) => {
                     self.taken += 1;
                     let block = Some((*hybrid).block(thread)).filter(|block| self.taken == 1 && !block.is_empty());
-                    block.or_else(|| (*hybrid).chunk(self.count()))
+                    block.or_else(|| (*hybrid).chunk(count(self.counter)))
                 }
                 // gcc's code takes the values of `lastprivate` variables from the thread whose last chunk ends where the loop ends. So a thread
                 // that has executed the end of the loop executes no other chunk after it.
@@ -350,10 +425,7 @@ impl Member {
                     self.taken = chunk.as_ref().is_some_and(|chunk| chunk.end == self.bounds.trips).into();
                     chunk
                 }
-                Source::Adaptive(adaptive) => {
-                    let counter = &*self.counter;
-                    self.measure.next(&*adaptive, counter, thread)
-                }
+                Source::Adaptive(adaptive) => self.measure.next(&*adaptive, &*self.counter, thread),
                 _ => None,
             }
         }
@@ -396,6 +468,17 @@ impl Member {
 fn waited_before(began: u64) -> Option<u64> {
     let late_ns = (clock::now().wrapping_sub(began) as i64).max(0) as f64 * clock::ns_per_tick();
     delays::since_last().map(|ns| ns.min(late_ns as u64))
+}
+
+/// Adds 1 to a counter, and returns its old value. A branch that avoids the locked instruction in a team of one thread would take longer than it.
+///
+/// # Safety
+/// The counter is the one of an instance at whose slot the calling thread stands.
+#[inline(always)]
+unsafe fn count(counter: *const AtomicU64) -> u64 {
+    // Relaxed: the counter orders nothing but itself. What iterations write is ordered by the barriers of the runtime.
+    // SAFETY: guaranteed by the caller.
+    unsafe { &*counter }.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Steals from a lane; `None` if it is empty.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use loops::fixed::Fixed;
 use loops::{Inputs, Kind, Plan, Schedule};
 
 use crate::histories::Histories;
@@ -80,7 +81,7 @@ impl Prepared {
         let is_awf = schedule.kind == Kind::Awf;
         let rule = Schedule { kind: if is_awf { Kind::AwfB } else { schedule.kind }, ..schedule.clone() };
         let histories = Histories::new(if is_awf { threads } else { 0 });
-        let asked = rule.plan(key.trips, threads, &inputs).ok();
+        let asked = rule.plan(key.trips, threads, &inputs).ok().map(|plan| alone(plan, key));
         match asked.filter(|plan| plan.is_monotonic() || !key.monotonic) {
             Some(plan) => {
                 let kind = schedule.kind;
@@ -90,7 +91,7 @@ impl Prepared {
                 let kind = SUBSTITUTE;
                 let plan = Schedule::new(kind).at_least(key.chunk).plan(key.trips, threads, &Inputs::default());
                 // A plan of the substitute always exists, because a team has at least one thread.
-                let plan = plan.unwrap_or(Plan::Fixed(loops::fixed::Fixed::new(key.trips, key.chunk)));
+                let plan = plan.unwrap_or(Plan::Fixed(Fixed::new(key.trips, key.chunk)));
                 Prepared { key, plan, kind, asked: schedule.kind, is_substitute: true, histories }
             }
         }
@@ -103,6 +104,15 @@ impl Prepared {
             let counter = if self.asked == Kind::StaticSteal { &NOT_MONOTONIC } else { &NO_WEIGHTS };
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Returns a plan of one chunk instead of an adaptive one for a team of one thread: it shares the loop with nobody, whatever it would measure. libomp does
+/// the same.
+fn alone(plan: Plan, key: Key) -> Plan {
+    match plan {
+        Plan::Adaptive(_) if key.threads <= 1 => Plan::Fixed(Fixed::new(key.trips, key.trips)),
+        plan => plan,
     }
 }
 
@@ -172,6 +182,15 @@ mod tests {
         let weights = Some("weights=1:1:1:2");
         assert!(!prepared("wf", weights, key(100, 1, false)).is_substitute);
         assert!(prepared("wf", weights, Key { threads: 3, ..key(100, 1, false) }).is_substitute);
+    }
+
+    #[test]
+    fn a_thread_that_is_alone_measures_nothing() {
+        for (schedule, inputs) in [("awf_c", None), ("af", None), ("awf", None), ("wf", Some("weights=1"))] {
+            let alone = prepared(schedule, inputs, Key { threads: 1, ..key(100, 7, false) });
+            assert_eq!((alone.plan, alone.is_substitute), (Plan::Fixed(Fixed::new(100, 100)), false), "{schedule}");
+        }
+        assert!(matches!(prepared("awf_c", None, key(100, 1, false)).plan, Plan::Adaptive(_)));
     }
 
     #[test]

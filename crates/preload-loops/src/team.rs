@@ -18,14 +18,17 @@ use wire::loop_records::Clause as Written;
 /// Instances that this library has scheduled, without those of regions that have not ended.
 pub static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
+/// Loops by place, clause and number of threads; slots point to them.
+type KnownLoops = HashMap<(usize, Written, u32), Box<UnsafeCell<KnownLoop>>>;
+
 /// What the threads of a region share.
 pub struct Team {
     /// The instances of the loops.
     pub chain: Chain<Instance>,
     /// Used by the thread that opens an instance.
     pub plans: UnsafeCell<Plans>,
-    /// The loops that the team has executed, by place, clause and number of threads; slots point to them. Used by the thread that opens an instance.
-    known: UnsafeCell<HashMap<(usize, Written, u32), Box<UnsafeCell<KnownLoop>>>>,
+    /// The loops that the team has executed. Used by the thread that opens an instance.
+    known: UnsafeCell<KnownLoops>,
     /// Instances since the last reset. Changed by the thread that opens an instance.
     opened: UnsafeCell<u64>,
 }

@@ -259,8 +259,7 @@ impl LoopsReport {
                 .push(format!("{} not counted in the times: the loop was cancelled", counted(incomplete, "instance")));
         }
         if self.lost_records > 0 {
-            remarks
-                .push(format!("{} missing: there was no room for more", counted(self.lost_records, "loop of a team")));
+            remarks.push(format!("{} missing: there was no room for more", counted(self.lost_records, "loop")));
         }
         if self.loops.iter().all(|one| one.file.is_none()) {
             remarks.push("for line numbers, compile with -g".to_owned());
@@ -311,7 +310,7 @@ mod tests {
         let text = text(&report, 160);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "loops all loops that call the runtime: fac2");
-        assert_eq!(rows[2].join(" "), "forces sph.c:210 dynamic,4 fac2 4 200 10,000 112 3.21 s 120 ms 5.0 % 0.1 %");
+        assert_eq!(rows[2].join(" "), "forces sph.c:210 dynamic,4 fac2 4 200 10,000 112 3.21 s 0.12 s 5.0 % 0.1 %");
     }
 
     #[test]
@@ -334,7 +333,7 @@ mod tests {
             "and 2 shorter loops",
             "66 instances had fac2",
             "22 instances not counted",
-            "2 loops of a team missing",
+            "2 loops missing: there was no room",
             "with -g",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -7,6 +7,7 @@
 pub struct Batches(Box<[(u64, u64)]>);
 
 /// Returns ⌈R/(2P)⌉.
+#[inline]
 pub(crate) fn half(remaining: u64, threads: u64) -> u64 {
     remaining.div_ceil(threads.saturating_mul(2))
 }
@@ -35,6 +36,7 @@ impl Batches {
     ///
     /// If less than half of the chunk would be in its batch, it belongs to the next batch. Otherwise, one iteration
     /// that rounding has left in a batch would become a large chunk.
+    #[inline]
     #[must_use]
     pub fn weighted(&self, given_out: u64, scaled: impl Fn(u64) -> u64) -> u64 {
         let after = self.0.partition_point(|(start, _)| *start <= given_out);

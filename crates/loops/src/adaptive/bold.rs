@@ -25,6 +25,10 @@ pub(super) struct Bold {
     b: f64,
     c1: f64,
     c2: f64,
+    /// ln c₂.
+    c3: f64,
+    /// ln b.
+    ln_b: f64,
 }
 
 /// What the team executes at the time of a request.
@@ -42,7 +46,8 @@ impl Bold {
         let a = 2.0 * (deviation_ns / mean_ns).powi(2);
         let b = if a > 0.0 { 8.0 * a * (8.0 * a).ln() } else { 0.0 };
         let c1 = overhead_ns / (mean_ns * LN_2);
-        Bold { mean_ns, overhead_ns, a, b, c1, c2: (2.0 * PI).sqrt() * c1 }
+        let c2 = (2.0 * PI).sqrt() * c1;
+        Bold { mean_ns, overhead_ns, a, b, c1, c2, c3: c2.ln(), ln_b: b.ln() }
     }
 
     /// Returns what the team executes.
@@ -59,7 +64,8 @@ impl Bold {
         outlook
     }
 
-    /// Returns the size.
+    /// Returns the size. Never inlined: a compiler may compute the logarithms in advance, for schedules that need none, too.
+    #[inline(never)]
     pub(super) fn size(&self, outlook: &Outlook, remaining: u64, threads: u64) -> u64 {
         let (r, p) = (remaining as f64, threads as f64);
         let q = r / p;
@@ -70,12 +76,13 @@ impl Bold {
         let most = r.max(unfinished - outlook.expected);
         let t = most / p;
         let v = q / (self.b + q);
-        let d = r / (1.0 + 1.0 / q.ln() - v);
+        let ln_q = q.ln();
+        let d = r / (1.0 + 1.0 / ln_q - v);
         if d <= self.c2 {
             return t as u64;
         }
-        let s = self.a * (d.ln() - self.c2.ln()) * (1.0 + unfinished / (most * p));
-        let w = if self.b > 0.0 { (v * q.ln()).ln() + self.b.ln() } else { q.ln().ln() };
+        let s = self.a * (d.ln() - self.c3) * (1.0 + unfinished / (most * p));
+        let w = if self.b > 0.0 { (v * ln_q).ln() + self.ln_b } else { ln_q.ln() };
         let reduced = (self.c1 * w).max(0.0) + t + s / 2.0 - (s * (t + s / 4.0)).sqrt();
         // Not a number if d is not: then the smallest size.
         reduced.min(t) as u64

@@ -18,11 +18,13 @@ use crate::statistics::Pace;
 
 /// Returns the size of a chunk before there is a variance: the two of them of all threads are a tenth of the loop, and
 /// at most 100 iterations each.
+#[inline]
 pub(super) fn warm_up(trips: u64, threads: u64) -> u64 {
     (trips / threads / 20).clamp(1, 100)
 }
 
 /// Returns the largest size, ⌈N/(2P)⌉.
+#[inline]
 pub(super) fn largest(trips: u64, threads: u64) -> u64 {
     batches::half(trips, threads)
 }
@@ -39,6 +41,7 @@ pub(super) struct Spreads {
 
 impl Spreads {
     /// Returns the sums; `None` if the thread has no variance yet.
+    #[inline]
     pub(super) fn new(thread: usize, threads: usize, team: &(impl Team + ?Sized)) -> Option<Spreads> {
         let asking = team.pace(thread);
         let mean_ns = known(asking)?.mean_ns;
@@ -52,15 +55,17 @@ impl Spreads {
     }
 
     /// Returns the size.
+    #[inline]
     pub(super) fn size(&self, remaining: u64) -> u64 {
         let work = self.team_ns * remaining as f64;
         let sum = self.spread + 2.0 * work;
         // x − y = (x² − y²)/(x + y): exact for large deviations, too.
-        let difference = 4.0 * work * work / (sum + (self.spread * (self.spread + 4.0 * work)).sqrt());
-        (ROUNDING + difference / (2.0 * self.mean_ns)) as u64
+        let sum = sum + (self.spread * (self.spread + 4.0 * work)).sqrt();
+        (ROUNDING + 2.0 * work * work / (sum * self.mean_ns)) as u64
     }
 }
 
+#[inline]
 fn known(pace: Pace) -> Option<Pace> {
     let is_known = pace.speed().is_some() && pace.variance_ns2.is_finite() && pace.variance_ns2 >= 0.0;
     is_known.then_some(pace)

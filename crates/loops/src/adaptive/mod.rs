@@ -28,7 +28,7 @@ use self::team::Team;
 use crate::inputs::Inputs;
 use crate::invalid::Invalid;
 use crate::kind::Kind;
-use crate::statistics::{Measure, Statistics, Timing};
+use crate::statistics::{Measure, Pace, Statistics, Timing};
 
 /// The plan of an adaptive schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,15 @@ impl Adaptive {
         Ok(())
     }
 
+    /// Returns the request of a thread if it is the same whatever the team publishes: with `wf`. Then nothing needs to be
+    /// measured.
+    #[must_use]
+    pub fn constant_request(&self, thread: usize) -> Option<Request> {
+        (self.kind == Kind::Wf).then(|| self.request(thread, &[] as &[Pace]))
+    }
+
     /// Returns what a thread needs to know for its next size. Threads outside the team are treated as the last thread.
+    #[inline]
     pub fn request(&self, thread: usize, team: &(impl Team + ?Sized)) -> Request {
         let thread = thread.min(self.threads - 1);
         let given = self.weights[thread];
@@ -123,6 +131,7 @@ impl Adaptive {
 
     /// Returns the next size after `given_out` iterations: at least the smallest size, unless less remains. 0: the loop
     /// has ended.
+    #[inline]
     #[must_use]
     pub fn size(&self, request: &Request, given_out: u64) -> u64 {
         let remaining = self.trips.saturating_sub(given_out);
@@ -138,5 +147,26 @@ impl Adaptive {
             Basis::Outlook(outlook) => self.bold.as_ref().map_or(1, |bold| bold.size(outlook, remaining, threads)),
         };
         size.max(self.minimum).min(remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_request_is_the_one_of_every_pace() {
+        let weights = Some(vec![1.0, 2.0, 3.0]);
+        let inputs = Inputs { weights, mean_ns: Some(1.0), deviation_ns: Some(1.0), overhead_ns: Some(1.0) };
+        let teams = [[0.0; 3], [0.1; 3], [7.3, 0.0, 1e-9], [3.0, 1e300, 5.0]];
+        for kind in [Kind::Wf, Kind::AwfB, Kind::AwfC, Kind::AwfD, Kind::AwfE, Kind::Af, Kind::Maf] {
+            let adaptive = Adaptive::new(kind, 1000, 3, 1, &inputs).unwrap();
+            let pace = |mean_ns| Pace { mean_ns, variance_ns2: 2.0 * mean_ns };
+            let requests = teams.map(|team| adaptive.request(0, &team.map(pace)[..]));
+            match adaptive.constant_request(0) {
+                Some(request) => assert_eq!(requests, [request; 4], "{kind:?}"),
+                None => assert!(requests.iter().any(|other| *other != requests[0]), "{kind:?}"),
+            }
+        }
     }
 }

@@ -21,6 +21,7 @@
 use super::team::{ROUNDING, Team};
 
 /// Returns the weight of a thread from the speeds of all threads; `given` if the thread has no speed yet.
+#[inline]
 pub(super) fn weight(thread: usize, threads: usize, given: f64, team: &(impl Team + ?Sized)) -> f64 {
     let Some(speed) = team.pace(thread).speed() else { return given };
     let (mut sum, mut count) = (0.0, 0u32);
@@ -35,6 +36,7 @@ pub(super) fn weight(thread: usize, threads: usize, given: f64, team: &(impl Tea
 }
 
 /// Returns `weight` · `size`, rounded. A weight that is not a number counts as 0.
+#[inline]
 pub(super) fn scaled(weight: f64, size: u64) -> u64 {
     (weight * size as f64 + ROUNDING) as u64
 }
