@@ -29,14 +29,13 @@
 //!     more work at the end of a loop.
 //!     [`advice`]: which other schedule would help.
 //!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.
-//!     [`choices`]: a file with what was selected.
+//!     [`saved`]: a file with what was selected.
 //!  8. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
 pub mod advice;
 pub mod blocks;
-pub mod choices;
 pub mod cpu_share;
 pub mod figures;
 pub mod fixed;
@@ -50,6 +49,7 @@ pub mod options;
 pub mod plan;
 pub mod profile;
 mod rules;
+pub mod saved;
 pub mod schedule;
 pub mod selection;
 pub mod sim;

@@ -27,7 +27,7 @@ pub enum Wanted {
     Schedule(Schedule),
     /// The fastest of several, for each loop.
     Auto,
-    /// Those that a file names, and `auto` for other loops: [`crate::choices`].
+    /// Those that a file names, and `auto` for other loops: [`crate::saved`].
     From(String),
 }
 

@@ -5,8 +5,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loops::choices::Choices;
 use loops::figures::{Finish, imbalance};
+use loops::saved::Saved;
 use loops::selection::auto::{Auto, Verdict};
 use loops::selection::{self, PORTFOLIO, Select};
 use loops::{Kind, Plan};
@@ -19,7 +19,7 @@ use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
 
 /// The schedules that an earlier run has found.
-pub static CHOICES: OnceLock<Choices> = OnceLock::new();
+pub static SAVED: OnceLock<Saved> = OnceLock::new();
 
 /// A loop of a team.
 pub struct KnownLoop {
@@ -245,9 +245,9 @@ fn tell(record: &Record, schedules: &[Kind], selections: u64, verdict: &Verdict)
 
 /// Returns the schedule that an earlier run has found.
 fn found(clause: &Clause, threads: u32) -> Option<Found> {
-    let choices = CHOICES.get()?;
+    let saved = SAVED.get()?;
     let (path, address) = modules::locate(clause.place)?;
-    let schedule = choices.of(&String::from_utf8_lossy(&path), address, clause.written.name(), threads)?;
+    let schedule = saved.of(&String::from_utf8_lossy(&path), address, clause.written.name(), threads)?;
     Some(Found { kind: schedule.kind, chunk: schedule.chunk.map_or(0, std::num::NonZeroU64::get) })
 }
 

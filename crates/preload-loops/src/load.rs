@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-use crate::known::CHOICES;
+use crate::known::SAVED;
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
 use crate::{clock, delays, file, team};
-use loops::choices::Choices;
 use loops::options::{Options, Wanted, parse_inputs};
+use loops::saved::Saved;
 
 /// Set if the program's children keep their schedules.
 const ALONE: &CStr = c"COX_SCHEDULE_ALONE";
@@ -35,9 +35,9 @@ extern "C" fn at_load() {
         let options = Options::parse(schedule, inputs);
         let options = options.and_then(|options| match &options.wanted {
             Wanted::From(path) => {
-                let choices = read(path)?;
-                let all = choices.all;
-                let _ = CHOICES.set(choices);
+                let saved = read(path)?;
+                let all = saved.all;
+                let _ = SAVED.set(saved);
                 Ok(Options { all, ..options })
             }
             _ => Ok(options),
@@ -65,9 +65,9 @@ extern "C" fn at_load() {
 }
 
 /// Reads the file with the schedules of single loops.
-fn read(path: &str) -> Result<Choices, String> {
+fn read(path: &str) -> Result<Saved, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Choices::parse(&text)
+    Saved::parse(&text)
 }
 
 /// Returns the value of an environment variable, if it is set; an error if it is not UTF-8. Must be called only while the process has one thread.

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use loops::choices::Choices;
 use loops::options::{FROM, Options, Wanted};
+use loops::saved::Saved;
 use machine::{CpuSet, Root};
 use report::loops::LoopsReport;
 use session::preload::LOOPS;
@@ -30,7 +30,7 @@ pub struct Asked {
     pub inputs: Option<String>,
     options: Options,
     /// The schedules of single loops, from a file.
-    choices: Option<Choices>,
+    saved: Option<Saved>,
 }
 
 impl Asked {
@@ -40,17 +40,17 @@ impl Asked {
     /// One line: what is wrong, and what to use.
     pub fn parse(schedule: &str, inputs: Option<&str>) -> Result<Asked, String> {
         let mut options = Options::parse(schedule, inputs)?;
-        let (mut schedule, mut choices) = (schedule.to_owned(), None);
+        let (mut schedule, mut saved) = (schedule.to_owned(), None);
         if let Wanted::From(path) = &options.wanted {
             let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-            let read = Choices::parse(&text).map_err(|why| format!("{path}: {why}"))?;
+            let read = Saved::parse(&text).map_err(|why| format!("{path}: {why}"))?;
             options.all = read.all;
             // The program may start in another folder.
             let path = fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
             schedule = format!("{FROM}{}", path.to_str().ok_or("the name of the file is not UTF-8")?);
-            choices = Some(read);
+            saved = Some(read);
         }
-        Ok(Asked { schedule, inputs: inputs.map(ToOwned::to_owned), options, choices })
+        Ok(Asked { schedule, inputs: inputs.map(ToOwned::to_owned), options, saved })
     }
 }
 
@@ -94,7 +94,7 @@ impl Engine for Scheduling {
         if let Some(why) = fitness::of_environment(&self.asked.options, variable, self.allowed.as_ref()) {
             bail!("--schedule {}: {why}", self.asked.schedule);
         }
-        if let Some(why) = self.asked.choices.as_ref().and_then(fitness::of_file) {
+        if let Some(why) = self.asked.saved.as_ref().and_then(fitness::of_file) {
             bail!("--schedule {}: {why}", self.asked.schedule);
         }
         let program = launches.first().and_then(|launch| launch.command.first());

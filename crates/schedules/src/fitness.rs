@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use loops::choices::Choices;
 use loops::options::{Options, Wanted};
+use loops::saved::Saved;
 use machine::CpuSet;
 use session::launch::file_of;
 use session::preload;
@@ -53,8 +53,8 @@ pub fn of_environment(
 }
 
 /// Returns why the schedules in a file cannot be used: they are for another build of a program or library.
-pub fn of_file(choices: &Choices) -> Option<String> {
-    choices.modules.iter().find_map(|module| {
+pub fn of_file(saved: &Saved) -> Option<String> {
+    saved.modules.iter().find_map(|module| {
         let (now, then) = (build_id(Path::new(&module.path))?, module.build_id.as_ref()?);
         (now != *then).then(|| format!("it is for another build of {}: run it with --schedule auto again", module.path))
     })

@@ -7,7 +7,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -79,7 +79,7 @@ fn remove_stale(temporary: &Path) {
 }
 
 /// Returns whether no session holds the lock. A folder of another user cannot be opened, and stays.
-fn is_stale(folder: &PathBuf) -> bool {
+fn is_stale(folder: &Path) -> bool {
     let is_old = |file: &Path| {
         let changed = fs::symlink_metadata(file).and_then(|status| status.modified());
         changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > YOUNG))

@@ -1,11 +1,12 @@
 //! Records of all processes become the section of the report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use loops::Kind;
 use loops::advice::{Advice, Did, advise};
-use loops::choices::{Choice, Choices, Module};
 use loops::options::{FROM, Options, Wanted};
+use loops::saved::{Module, Saved, SavedLoop};
 use loops::selection::auto::Reason;
 use machine::Root;
 use report::loops::{LoopReport, LoopsReport, Selection};
@@ -42,7 +43,7 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
     }
     let mut places = Places::new(root);
     let mut loops: Vec<LoopReport> = sums.iter().map(|(key, sum)| sum.report(*key, &mut places)).collect();
-    loops.sort_by(|one, other| other.wall_ns.cmp(&one.wall_ns));
+    loops.sort_by_key(|one| Reverse(one.wall_ns));
     if options.wanted == Wanted::AsWritten {
         loops.iter_mut().for_each(|one| one.advice = Some(advice(one)));
     }
@@ -53,7 +54,6 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
         processes: processes.len() as u64,
         loops,
         lost_records: lost,
-        ..LoopsReport::default()
     }
 }
 
@@ -102,21 +102,21 @@ fn selection(values: &Values) -> Option<Selection> {
 
 /// Returns the schedules of the loops, for a later run: those that were selected.
 #[must_use]
-pub fn choices(report: &LoopsReport, build_id: impl Fn(&str) -> Option<String>) -> Choices {
-    let mut choices = Choices { all: report.all, ..Choices::default() };
+pub fn saved(report: &LoopsReport, build_id: impl Fn(&str) -> Option<String>) -> Saved {
+    let mut saved = Saved { all: report.all, ..Saved::default() };
     for one in &report.loops {
         let selected = one.selection.is_some() || report.schedule.starts_with(FROM);
         let (Ok(schedule), Ok(threads), true) = (one.schedule.parse(), u32::try_from(one.threads), selected) else {
             continue;
         };
-        let known = choices.modules.iter().position(|module| module.path == one.module);
+        let known = saved.modules.iter().position(|module| module.path == one.module);
         let module = known.unwrap_or_else(|| {
-            choices.modules.push(Module { build_id: build_id(&one.module), path: one.module.clone() });
-            choices.modules.len() - 1
+            saved.modules.push(Module { build_id: build_id(&one.module), path: one.module.clone() });
+            saved.modules.len() - 1
         });
-        choices.loops.push(Choice { module, address: one.address, clause: one.clause.clone(), threads, schedule });
+        saved.loops.push(SavedLoop { module, address: one.address, clause: one.clause.clone(), threads, schedule });
     }
-    choices
+    saved
 }
 
 impl Sum {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_selected_becomes_choices() {
+    fn what_was_selected_is_saved() {
         let selected = Values {
             schedule: Kind::Fac2 as u64,
             reason: 1,
@@ -267,10 +267,10 @@ mod tests {
             ("fastest", 3, Some("gss"))
         );
         assert_eq!(selection.second_factor, Some(1.25));
-        let choices = choices(&report, |path| Some(format!("id of {path}")));
-        assert_eq!((choices.all, choices.modules.len(), choices.loops.len()), (true, 1, 1));
-        assert_eq!(choices.modules[0].build_id.as_deref(), Some("id of /bin/app"));
-        assert_eq!(choices.of("/bin/app", 64, "runtime", 4).map(|schedule| schedule.kind), Some(Kind::Fac2));
+        let saved = saved(&report, |path| Some(format!("id of {path}")));
+        assert_eq!((saved.all, saved.modules.len(), saved.loops.len()), (true, 1, 1));
+        assert_eq!(saved.modules[0].build_id.as_deref(), Some("id of /bin/app"));
+        assert_eq!(saved.of("/bin/app", 64, "runtime", 4).map(|schedule| schedule.kind), Some(Kind::Fac2));
     }
 
     #[test]

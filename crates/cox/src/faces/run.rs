@@ -106,8 +106,8 @@ impl Outputs {
             .map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
         let saved = match (self.schedules, &document.loops) {
             (Some(output), Some(loops)) => {
-                let choices = schedules::section::choices(loops, |path| build_id(Path::new(path)));
-                output.write(choices.to_string().as_bytes())
+                let saved = schedules::section::saved(loops, |path| build_id(Path::new(path)));
+                output.write(saved.to_string().as_bytes())
             }
             _ => Ok(()),
         };

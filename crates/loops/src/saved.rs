@@ -20,13 +20,13 @@ const FIRST_LINE: &str = "coxswain loop schedules 1";
 
 /// Schedules of single loops.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Choices {
+pub struct Saved {
     /// Whether loops with `dynamic` and `guided` change, too.
     pub all: bool,
     /// The programs and libraries.
     pub modules: Vec<Module>,
     /// The loops.
-    pub loops: Vec<Choice>,
+    pub loops: Vec<SavedLoop>,
 }
 
 /// A program or library.
@@ -40,7 +40,7 @@ pub struct Module {
 
 /// The schedule of a loop.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct SavedLoop {
     /// Number of the module.
     pub module: usize,
     /// Address behind the call that begins it, as the module's file counts addresses.
@@ -53,21 +53,21 @@ pub struct Choice {
     pub schedule: Schedule,
 }
 
-impl Choices {
+impl Saved {
     /// Reads the text of a file.
     ///
     /// # Errors
     /// The line that is wrong.
-    pub fn parse(text: &str) -> Result<Choices, String> {
+    pub fn parse(text: &str) -> Result<Saved, String> {
         let mut lines = text.lines().enumerate();
         if lines.next().map(|(_, line)| line) != Some(FIRST_LINE) {
             return Err(format!("the first line is not '{FIRST_LINE}'"));
         }
-        let mut choices = Choices::default();
+        let mut saved = Saved::default();
         for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-            choices.add(line).ok_or_else(|| format!("line {} cannot be read: '{line}'", number + 1))?;
+            saved.add(line).ok_or_else(|| format!("line {} cannot be read: '{line}'", number + 1))?;
         }
-        Ok(choices)
+        Ok(saved)
     }
 
     fn add(&mut self, line: &str) -> Option<()> {
@@ -83,7 +83,7 @@ impl Choices {
                 let words: Vec<&str> = rest.split(' ').collect();
                 let [module, address, clause, threads, schedule] = words[..] else { return None };
                 let module = module.parse().ok().filter(|module| *module < self.modules.len())?;
-                self.loops.push(Choice {
+                self.loops.push(SavedLoop {
                     module,
                     address: address.parse().ok()?,
                     clause: clause.to_owned(),
@@ -99,7 +99,7 @@ impl Choices {
     /// Returns the schedule of a loop; `None` if it is not in the file. A module may have moved to another folder.
     #[must_use]
     pub fn of(&self, path: &str, address: u64, clause: &str, threads: u32) -> Option<&Schedule> {
-        let is_it = |one: &&Choice| {
+        let is_it = |one: &&SavedLoop| {
             (one.address, one.threads, one.clause.as_str()) == (address, threads, clause)
                 && self.modules.get(one.module).is_some_and(|module| name(&module.path) == name(path))
         };
@@ -111,13 +111,13 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-impl fmt::Display for Choices {
+impl fmt::Display for Saved {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "{FIRST_LINE}\nall {}", if self.all { "yes" } else { "no" })?;
         for Module { build_id, path } in &self.modules {
             writeln!(f, "module {} {path}", build_id.as_deref().unwrap_or("-"))?;
         }
-        for Choice { module, address, clause, threads, schedule } in &self.loops {
+        for SavedLoop { module, address, clause, threads, schedule } in &self.loops {
             writeln!(f, "loop {module} {address} {clause} {threads} {schedule}")?;
         }
         Ok(())
@@ -128,33 +128,33 @@ impl fmt::Display for Choices {
 mod tests {
     use super::*;
 
-    fn choices() -> Choices {
+    fn saved() -> Saved {
         let module =
             |id: Option<&str>, path: &str| Module { build_id: id.map(ToOwned::to_owned), path: path.to_owned() };
-        let choice = |module, address, threads, schedule: &str| Choice {
+        let one = |module, address, threads, schedule: &str| SavedLoop {
             module,
             address,
             clause: "runtime".to_owned(),
             threads,
             schedule: schedule.parse().unwrap(),
         };
-        Choices {
+        Saved {
             all: true,
             modules: vec![module(Some("3f6c"), "/home/me/the app"), module(None, "/lib/b.so")],
-            loops: vec![choice(0, 100, 2, "fac2"), choice(0, 100, 4, "ss,8"), choice(1, 100, 2, "tap,4,alpha=1.5")],
+            loops: vec![one(0, 100, 2, "fac2"), one(0, 100, 4, "ss,8"), one(1, 100, 2, "tap,4,alpha=1.5")],
         }
     }
 
     #[test]
     fn what_is_written_can_be_read() {
-        assert_eq!(Choices::parse(&choices().to_string()), Ok(choices()));
-        assert_eq!(Choices::parse(&Choices::default().to_string()), Ok(Choices::default()));
+        assert_eq!(Saved::parse(&saved().to_string()), Ok(saved()));
+        assert_eq!(Saved::parse(&Saved::default().to_string()), Ok(Saved::default()));
     }
 
     #[test]
     fn a_loop_is_known_by_module_address_clause_and_threads() {
-        let choices = choices();
-        let of = |path, address, clause, threads| choices.of(path, address, clause, threads).map(ToString::to_string);
+        let saved = saved();
+        let of = |path, address, clause, threads| saved.of(path, address, clause, threads).map(ToString::to_string);
         assert_eq!(of("/opt/the app", 100, "runtime", 2).as_deref(), Some("fac2"));
         assert_eq!(of("/home/me/the app", 100, "runtime", 4).as_deref(), Some("ss,8"));
         assert_eq!(of("/lib/b.so", 100, "runtime", 2).as_deref(), Some("tap,4,alpha=1.5"));
@@ -178,7 +178,7 @@ mod tests {
             (&format!("{first}\nmodule - /a\n\nloop 0 1 runtime 2 fax2\n"), "line 4 cannot be read"),
             (&format!("{first}\nword\n"), "line 2 cannot be read: 'word'"),
         ] {
-            let error = Choices::parse(text).unwrap_err();
+            let error = Saved::parse(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
     }
