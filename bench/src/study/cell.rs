@@ -100,14 +100,14 @@ impl Cell {
     pub fn is_same(&self) -> bool {
         self.schedules.windows(2).all(|two| two[0] == two[1])
     }
+}
 
-    /// Returns threads and binding in words, such as `2 threads, bound`.
-    pub fn configuration(&self) -> String {
-        let threads = match self.threads {
-            1 => "1 thread".to_owned(),
-            many => format!("{many} threads"),
-        };
-        let each = if self.programs.is_co_run() { " each" } else { "" };
-        format!("{threads}{each}{}", if self.bound { ", bound" } else { "" })
-    }
+/// Returns threads and binding in words, such as `2 threads, bound`.
+pub fn configuration(programs: Programs, threads: usize, bound: bool) -> String {
+    let threads = match threads {
+        1 => "1 thread".to_owned(),
+        many => format!("{many} threads"),
+    };
+    let each = if programs.is_co_run() { " each" } else { "" };
+    format!("{threads}{each}{}", if bound { ", bound" } else { "" })
 }

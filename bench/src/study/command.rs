@@ -114,10 +114,12 @@ impl Setup {
         let mut command = self.observed(cell.observer, &programs, &files.observed)?;
         // What the caller's environment says about OpenMP must not change the cells.
         let names = ["NUM_THREADS", "SCHEDULE", "PLACES", "DYNAMIC", "THREAD_LIMIT", "PROC_BIND", "WAIT_POLICY"];
-        names.iter().for_each(|name| drop(command.env_remove(format!("OMP_{name}"))));
-        ["GOMP_SPINCOUNT", "GOMP_CPU_AFFINITY", "COX_SCHEDULE", "COX_SCHEDULE_INPUTS", "LD_PRELOAD"]
-            .iter()
-            .for_each(|name| drop(command.env_remove(name)));
+        for name in names {
+            command.env_remove(format!("OMP_{name}"));
+        }
+        for name in ["GOMP_SPINCOUNT", "GOMP_CPU_AFFINITY", "COX_SCHEDULE", "COX_SCHEDULE_INPUTS", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
         match self.work.policy {
             Policy::Default => {}
             Policy::Passive => drop(command.env("OMP_WAIT_POLICY", "passive")),
@@ -151,7 +153,9 @@ impl Setup {
             Observer::Cox => {
                 let mut command = Command::new(self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?);
                 command.args(["run", "--quiet", "--json"]).arg(output);
-                others.iter().for_each(|other| drop(command.args(["--co-run", &shell_words(other)])));
+                for other in others {
+                    command.args(["--co-run", &shell_words(other)]);
+                }
                 command.arg("--").args(first);
                 Ok(command)
             }
@@ -176,9 +180,9 @@ fn together(programs: &[Vec<String>]) -> Vec<String> {
     match programs {
         [one] => one.clone(),
         programs => {
-            let started: Vec<String> = programs.iter().map(|words| format!("{} & ", shell_words(words))).collect();
+            let started = programs.iter().map(|words| format!("{} & all=\"$all $!\"; ", shell_words(words)));
             // `wait` without a process would succeed in any case.
-            let script = format!("all=; {}for one in $all; do wait $one || exit; done", started.join("all=\"$all $!\"; ") + "all=\"$all $!\"; ");
+            let script = format!("all=; {}for one in $all; do wait $one || exit; done", started.collect::<String>());
             vec!["sh".to_owned(), "-c".to_owned(), script]
         }
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{App, Cell};
 use super::command::{Setup, Work};
 use super::sample::Sample;
 
@@ -34,27 +34,28 @@ impl Identity {
     ///
     /// # Errors
     /// When a program is missing.
-    pub fn of(setup: &Setup, apps: &[&'static str], cpus: u32) -> Result<Identity> {
+    pub fn of(setup: &Setup, cpus: u32) -> Result<Identity> {
         let cox = setup.tools.cox.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
         let mut programs = BTreeMap::new();
         programs.insert("cox".to_owned(), digest(cox)?);
         programs.insert("libcox_loops.so".to_owned(), digest(&setup.library)?);
-        for app in apps {
-            programs.insert((*app).to_owned(), digest(&setup.tools.workload(app)?)?);
+        // All of them, because another choice of programs may follow.
+        for app in [App::Mandelbrot, App::Triad, App::Sedov].map(App::name) {
+            programs.insert(app.to_owned(), digest(&setup.tools.workload(app)?)?);
         }
         Ok(Identity { version: VERSION, programs, work: setup.work, cpus })
     }
 
-    /// Returns why runs of two identities cannot be compared; `None` if they can. A program that only one of them has does not matter.
+    /// Returns why runs of two identities cannot be compared; `None` if they can.
     fn difference(&self, other: &Identity) -> Option<String> {
-        let differs = |name: &&String| other.programs.get(*name).is_some_and(|digest| self.programs[*name] != *digest);
+        let differs = |(name, digest): &(&String, &String)| other.programs.get(*name) != Some(*digest);
         match () {
             () if self.version != other.version => Some("it was written by another version of cox-bench".to_owned()),
             () if self.cpus != other.cpus => Some(format!("it was measured on {} CPUs", other.cpus)),
             () if self.work != other.work => {
                 Some("it was measured with another --seconds, --quick, --triad-chunk or --policy".to_owned())
             }
-            () => self.programs.keys().find(differs).map(|name| format!("{name} has changed since then")),
+            () => self.programs.iter().find(differs).map(|(name, _)| format!("{name} has changed since then")),
         }
     }
 }
@@ -89,13 +90,13 @@ impl Store {
     /// When the file belongs to another measurement, or cannot be read or written.
     pub fn open(path: &Path, identity: &Identity) -> Result<Store> {
         let cannot = || format!("--resume: cannot use {}", path.display());
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.as_mut().map_err(|error| anyhow::anyhow!("{error}")).with_context(cannot)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = file.with_context(cannot)?;
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(cannot)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = text[..whole].lines();
-        let mut store = Store { runs: BTreeMap::new(), file: Some(file.try_clone().with_context(cannot)?) };
+        let mut store = Store { runs: BTreeMap::new(), file: Some(file) };
         let Some(first) = lines.next() else {
             if !text.is_empty() && !text.starts_with("{\"version\":") {
                 bail!("--resume: {} is not a file of cox-bench study", path.display());
@@ -212,10 +213,7 @@ mod tests {
         assert!(refused(other).contains("another --seconds"));
         assert!(refused(Identity { cpus: 4, ..identity() }).contains("on 2 CPUs"));
         assert!(refused(Identity { version: 0, ..identity() }).contains("another version"));
-        // Another choice of programs can be added.
-        let mut more = identity();
-        more.programs.insert("sedov".to_owned(), "4".to_owned());
-        assert!(Store::open(&path, &more).is_ok());
+        assert!(Store::open(&path, &identity()).is_ok());
         for text in ["a letter\n", "a letter"] {
             std::fs::write(&path, text).unwrap();
             assert!(refused(identity()).contains("is not a file of cox-bench study"));
