@@ -149,7 +149,7 @@ fn bandwidth(cpus: usize) -> f64 {
         let parts = a.chunks_mut(part).zip(b.chunks(part)).zip(c.chunks(part));
         thread::scope(|scope| {
             for ((a, b), c) in parts {
-                scope.spawn(|| a.iter_mut().zip(b).zip(c).for_each(|((a, b), c)| *a = b + 3.0 * c));
+                scope.spawn(move || a.iter_mut().zip(b).zip(c).for_each(|((a, b), c)| *a = b + 3.0 * c));
             }
         });
         24.0 * ELEMENTS as f64 / start.elapsed().as_secs_f64()

@@ -275,8 +275,8 @@ fn percentages(results: &Results) -> Vec<Map> {
             whose.map(|(name, three)| {
                 let of = |sample: &Sample| sample.percentages.as_ref().map(|percentages| part(&three(percentages)));
                 let runs = results.by_schedule(*setting, 0, Observer::Perf, of);
-                let apps: Vec<&str> = setting.programs.apps().iter().map(|app| app.name()).collect();
-                Row::new(format!("{name}: {}, {}", apps.join(" + "), configuration(*setting)), &runs)
+                let programs = if setting.programs.is_co_run() { "both" } else { setting.programs.apps()[0].name() };
+                Row::new(format!("{name}: {programs}, {}", configuration(*setting)), &runs)
             })
         });
         Map {

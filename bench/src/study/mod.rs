@@ -159,8 +159,8 @@ impl Report<'_> {
         for map in self.maps {
             common.print(&text::map(map))?;
         }
-        common.print(&text::legend(self.rounds))?;
-        self.remarks().iter().try_for_each(|line| common.print(line))
+        let remarks = [text::legend(self.rounds)].into_iter().chain(self.remarks());
+        remarks.into_iter().try_for_each(|remark| common.print(&text::remark(&remark)))
     }
 
     /// Returns which runtime executed what, what was not measured, and what was wrong.

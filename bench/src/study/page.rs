@@ -9,7 +9,7 @@ use super::map::{Map, Scale, Value};
 use super::roofline::Point;
 
 /// Width of the place for the names of rows, pixels.
-const LEFT: usize = 290;
+const LEFT: usize = 226;
 
 /// The sections: id, title, and the beginnings of the ids of their maps.
 const SECTIONS: [(&str, &str, &str); 5] = [

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use report::Style;
+
 use super::map::{Map, Unit, Value};
 
 const WIDTH: usize = 100;
@@ -11,7 +13,8 @@ const NOISE: &str = "~";
 /// Returns a map as text.
 pub fn map(map: &Map) -> String {
     let figure = map.figure.map_or(String::new(), |figure| format!(" (figure {figure} of the study)"));
-    let mut text = format!("{}{figure}\n  {}\n", map.title, map.about);
+    let about = Style::default().wrapped(&map.about, "  ", "  ").join("\n");
+    let mut text = format!("{}{figure}\n{about}\n", map.title);
     let names = map.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0) + 2;
     let cells: Vec<Vec<String>> =
         map.rows.iter().map(|row| row.cells.iter().map(|cell| value(map.unit, cell.as_ref())).collect()).collect();
@@ -43,12 +46,17 @@ pub fn value(unit: Unit, value: Option<&Value>) -> String {
     format!("{} ±{spread}{mark}", unit.text(value.median))
 }
 
+/// Returns a remark below the maps, as lines.
+pub fn remark(text: &str) -> String {
+    Style::default().wrapped(text, "", "  ").join("\n")
+}
+
 /// Returns what the marks mean.
 pub fn legend(rounds: usize) -> String {
-    let few = if rounds < 4 { "; fewer than 4 runs can never be told apart" } else { "" };
+    let few = if rounds < 4 { " Fewer than 4 runs can never be told apart." } else { "" };
     format!(
         "Medians of {rounds} runs ± half the distance between the quartiles. {NOISE}: cannot be told from the first schedule of the row \
-         (rank-sum test, 5 %;\nof ratios: from 1, 95 % interval){few}. Of twenty cells without a real difference, one lacks the mark.\n"
+         (rank-sum test, 5 %), or, of ratios, from 1 (95 % interval).{few} Of twenty cells without a real difference, one lacks the mark."
     )
 }
 
@@ -66,7 +74,7 @@ mod tests {
             id: "id".into(),
             title: "Time".into(),
             figure: Some("4.4"),
-            about: "seconds".into(),
+            about: "seconds ".repeat(20).trim().to_owned(),
             unit: Unit::Seconds,
             scale: Scale::Row,
             columns,
@@ -74,7 +82,9 @@ mod tests {
         };
         let text = super::map(&map);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(text.starts_with("Time (figure 4.4 of the study)\n  seconds\n"), "{text}");
+        assert!(text.starts_with("Time (figure 4.4 of the study)\n  seconds seconds"), "{text}");
+        assert!(legend(3).contains("Fewer than 4 runs") && !legend(4).contains("Fewer"));
+        assert!(remark(&legend(3)).lines().all(|line| line.chars().count() <= WIDTH));
         assert_eq!(text.matches("schedule_").count(), 12);
         assert_eq!(text.matches("triad, 2 threads").count(), 3, "{text}");
         // The second schedule is like the first one; the third one is not.

@@ -72,7 +72,7 @@ pub fn write(
     output: Output,
     around: &Around<'_>,
 ) -> Result<()> {
-    let (rule, names) = (options.rule, &options.of);
+    let (rule, names): (cli::Rule, &[String]) = (options.rule, &options.of);
     let mut thread_table = ThreadTable::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);
     let (mut theirs, mut moved) = (Theirs::default(), Moved::default());
