@@ -70,7 +70,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["arch", "tasks", "umt-client", "wire"], &[]),
         pure: false,
     },
-    Room { name: "preload-loops", floor: "front doors", uses: these(&["arch", "loops"], &[]), pure: false },
+    Room { name: "preload-loops", floor: "front doors", uses: these(&["arch", "loops", "wire"], &[]), pure: false },
     Room { name: "cox-ulp", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "ulp-host",
@@ -120,6 +120,12 @@ pub const ROOMS: &[Room] = &[
         name: "quiet",
         floor: "engines",
         uses: these(&["arch", "changes", "machine", "report", "session", "watch"], &[]),
+        pure: false,
+    },
+    Room {
+        name: "schedules",
+        floor: "engines",
+        uses: these(&["loops", "machine", "report", "session", "symbols", "wire"], &[]),
         pure: false,
     },
     Room { name: "ulp", floor: "engines", uses: these(&["arch"], &[]), pure: false },

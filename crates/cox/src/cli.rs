@@ -17,6 +17,7 @@ mod check;
 mod compare;
 mod cpus;
 mod forecast;
+mod loops;
 mod noise;
 mod quiet;
 mod report;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use machine::CpuSet;
 
+pub use self::loops::Loops;
 pub use advise::Advise;
 pub use check::Check;
 pub use compare::Compare;
@@ -75,6 +77,8 @@ pub enum Verb {
     Advise(Advise),
     /// Measure what a thread that computes loses on each CPU, and to what
     Noise(Noise),
+    /// List the OpenMP loops of a program, what imbalance costs them, and which schedule would help
+    Loops(Loops),
     /// Run a program on CPUs on which nothing else runs, and restore everything at its end
     Quiet(Quiet),
     /// Run many copies of a program in one address space
@@ -133,6 +137,8 @@ pub enum SchemaOf {
     NoiseForecast,
     /// `cox ulp --json`
     Ulp,
+    /// `cox loops --json`
+    Loops,
     /// `cox quiet --json`
     Quiet,
     /// `cox quiet measure --json`
@@ -209,6 +215,15 @@ pub struct Run {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
+    /// Give the program's OpenMP loops with schedule(runtime) another schedule, and report what each loop did. NAME is one of static, static_steal, ss, fac2,
+    /// gss, tss, awf_b, af and others, with NAME,CHUNK and NAME,PARAMETER=VALUE; auto tries several for each loop; all:NAME changes dynamic and guided
+    /// loops, too; as_written changes nothing (see `cox explain loops`)
+    #[arg(long, value_name = "NAME", value_parser = schedule, conflicts_with_all = ["pid", "cgroup"])]
+    pub schedule: Option<String>,
+    /// With --schedule: facts that some schedules need: mean_ns=F, deviation_ns=F, overhead_ns=F (nanoseconds), weights=F:F:… (one for each thread),
+    /// separated by commas
+    #[arg(long, value_name = "LIST", value_parser = schedule_inputs, requires = "schedule")]
+    pub schedule_inputs: Option<String>,
     /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
     /// without it, the report says why there is none). Takes no samples, so spinning is not seen
     #[arg(long)]
@@ -378,6 +393,16 @@ pub enum Changes {
         /// The journal of the session
         journal: PathBuf,
     },
+}
+
+/// Checks a schedule as `--schedule` takes it.
+fn schedule(text: &str) -> Result<String, String> {
+    ::loops::options::parse_schedule(text).map(|_| text.to_owned())
+}
+
+/// Checks facts about loops.
+fn schedule_inputs(text: &str) -> Result<String, String> {
+    ::loops::options::parse_inputs(text).map(|_| text.to_owned())
 }
 
 /// Returns the name of an option's value on the command line.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use broker::{ebpf, protocol};
+use machine::Root;
 use noise::{OfPhases, OfProgram};
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
@@ -11,6 +12,8 @@ use pack::engine::{How, OnTrial, Packing, Wanted};
 use pack::policy::controller::Settings;
 use pack::policy::mode::Periods;
 use quiet::{Extent, Quieting};
+use schedules::Scheduling;
+use schedules::engine::Asked;
 use session::Engines;
 use watch::Sight;
 use watch::bpf::{self, Expectation, Snapshots};
@@ -20,13 +23,14 @@ use crate::cli::{self, PackBackend};
 
 /// Returns the engines of `cox run`, which observe, pack, and run tasks. The observing engine starts first and stops last, so that it observes all of
 /// the packing.
-pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
+pub fn of_run(options: &cli::Run, recorder: Option<Recorder>, schedules: Option<Asked>) -> Engines {
     let children = !options.no_children;
     let packing = options.pack_cpus.clone().map(|cpus| {
         // The observer has its BPF programs attached for the whole run.
         let how = How { children, preload: !options.no_preload, pauses: false, ..How::default() };
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
+    let scheduling = schedules.map(|asked| scheduling(asked, children));
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
     // It attaches first, so that the others observe nothing of the moving of threads.
     let quieting = options.quiet_cpus.clone().map(|cpus| {
@@ -44,6 +48,27 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         .and((options.noise && !options.no_preload).then(|| OfPhases::new(children)))
         .and(packing)
         .and(overlapping)
+        // The library for loops comes behind the one for tasks, whose engine is above.
+        .and(scheduling)
+}
+
+/// Returns the engine for loops.
+fn scheduling(asked: Asked, children: bool) -> Scheduling {
+    let root = Root::live();
+    let allowed = machine::limits::allowed_cpus(&root, machine::limits::Who::Own).ok();
+    Scheduling::new(asked, children, allowed)
+}
+
+/// Returns the loop schedule that `cox run` is asked for.
+///
+/// # Errors
+/// If it needs facts that are not given.
+pub fn schedules(options: &cli::Run) -> Result<Option<Asked>> {
+    let asked = options.schedule.as_ref().map(|schedule| {
+        Asked::parse(schedule, options.schedule_inputs.as_deref())
+            .map_err(|why| anyhow!("--schedule {schedule}: {why}"))
+    });
+    asked.transpose()
 }
 
 /// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks. They are then loaded together, so that each context switch

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         },
         Verb::Check(options) => verbs::check::check(&options),
         Verb::Advise(options) => verbs::advise::advise(&options),
+        Verb::Loops(what) => verbs::loops::loops(&what),
         Verb::Quiet(what) => verbs::quiet::quiet(&what),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Explain(options) => verbs::explain::explain(&options),

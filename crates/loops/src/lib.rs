@@ -7,7 +7,8 @@
 //!
 //! How data flows:
 //!
-//!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`].
+//!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`]. [`options`]: the
+//!     same for all that a user asks for.
 //!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. [`profile`]
 //!     measures them.
 //!  3. [`plan`]: schedule, number of iterations, number of threads and inputs become a [`Plan`]. It is made once and
@@ -26,11 +27,13 @@
 //!     instance to the next.
 //!  6. [`figures`]: what imbalance cost, and how much of it the kernel's scheduler caused. [`last_slice`]: who gets no
 //!     more work at the end of a loop.
+//!     [`advice`]: which other schedule would help.
 //!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.
 //!  8. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+pub mod advice;
 pub mod blocks;
 pub mod cpu_share;
 pub mod figures;
@@ -41,6 +44,7 @@ pub mod inputs;
 pub mod invalid;
 pub mod kind;
 pub mod last_slice;
+pub mod options;
 pub mod plan;
 pub mod profile;
 mod rules;

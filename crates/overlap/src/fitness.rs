@@ -4,18 +4,12 @@ use std::ffi::OsStr;
 
 use session::launch::file_of;
 use session::preload;
-use symbols::elf::{Dynamic, Part, has_inside};
+use symbols::elf::{Dynamic, LIBGOMP, LIBOMP, Part, has_inside};
 
 /// The function that code compiled by clang calls for a parallel region. Code compiled by gcc calls `GOMP_parallel`. LLVM's runtime has
 /// both functions.
 const CLANGS: &str = "__kmpc_fork_call";
 const GCCS: &str = "GOMP_";
-
-/// The marks of gcc's runtime in a program's file: a function, and two strings (an environment variable, and the beginning of its
-/// messages).
-const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
-/// The marks of LLVM's runtime in a program's file, as in [`LIBGOMP`].
-const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
 
 /// OpenMP runtimes that provide the GOMP_* entry points, which gcc's code calls: gcc's own, LLVM's, and Intel's build of LLVM's.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];

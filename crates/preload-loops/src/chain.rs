@@ -128,11 +128,12 @@ impl<T: Default> Chain<T> {
         next
     }
 
-    /// Makes all slots free, so that the chain consists of the root again. Returns whether there were instances.
+    /// Makes all slots free, so that the chain consists of the root again, and calls `close` with the content of each. Returns whether there were
+    /// instances.
     ///
     /// # Safety
     /// No thread stands in the chain, and what the threads have done there happens before this call.
-    pub unsafe fn reset(&self) -> bool {
+    pub unsafe fn reset(&self, close: impl Fn(&T)) -> bool {
         if self.root.next.load(Ordering::Relaxed).is_null() {
             return false;
         }
@@ -142,6 +143,7 @@ impl<T: Default> Chain<T> {
         self.free.store(slot, Ordering::Relaxed);
         // SAFETY: slots live as long as the chain.
         while let Some(free) = unsafe { slot.as_ref() } {
+            close(&free.content);
             slot = free.older.load(Ordering::Relaxed);
             free.below.store(slot, Ordering::Relaxed);
         }
@@ -262,7 +264,7 @@ mod tests {
             // Each instance was seen by all threads, whatever the distance between them.
             assert_eq!(completed, instances);
             // SAFETY: all threads have ended.
-            assert!(unsafe { shared.0.reset() });
+            assert!(unsafe { shared.0.reset(|_| ()) });
             assert_eq!(walk(&shared.0, 1, 2), 2);
         });
     }

@@ -27,6 +27,7 @@ use crate::bounds::Bounds;
 use crate::member::{CALLER_AT, Clause};
 use crate::region::{changing, member};
 use crate::runtime::{RuntimeFunction, call};
+use wire::loop_records::Clause as Written;
 
 /// `unsigned long long` as libgomp's functions take it.
 type Ull = u64;
@@ -34,7 +35,7 @@ type Ull = u64;
 /// Begins a loop: one of ours, or by `real`.
 #[inline]
 unsafe fn start(
-    is_runtime: bool,
+    written: Written,
     monotonic: bool,
     bounds: impl FnOnce() -> Bounds,
     chunk: i64,
@@ -43,8 +44,8 @@ unsafe fn start(
     real: impl FnOnce() -> bool,
 ) -> bool {
     // SAFETY: the member is used within this call only.
-    let Some(member) = (unsafe { changing(is_runtime) }) else { return real() };
-    let clause = Clause { monotonic, chunk: chunk.max(1) as u64, place: member.caller() };
+    let Some(member) = (unsafe { changing(written) }) else { return real() };
+    let clause = Clause { written, monotonic, chunk: chunk.max(1) as u64, place: member.caller(), is_libomp: false };
     // SAFETY: the program's threads call this for the same loops in the same order, as OpenMP requires; the pointers are the program's.
     unsafe {
         member.begin_loop(bounds(), clause);
@@ -54,63 +55,63 @@ unsafe fn start(
 
 /// Defines the functions of a schedule: `$start` and `$next`, for signed or unsigned counters, with a chunk in the call or without.
 macro_rules! loops {
-    (@start long, chunk, $name:ident, $is_runtime:expr, $monotonic:expr) => {
+    (@start long, chunk, $name:ident, $clause:ident, $monotonic:expr) => {
         unsafe extern "C-unwind" fn begin(
             first: c_long, end: c_long, step: c_long, chunk: c_long, from: *mut c_long, to: *mut c_long,
         ) -> bool {
             // SAFETY: guaranteed by the program; the real function has this type.
             unsafe {
-                start($is_runtime, $monotonic, || Bounds::signed(first, end, step), chunk, from.cast(), to.cast(), || {
+                start(Written::$clause, $monotonic, || Bounds::signed(first, end, step), chunk, from.cast(), to.cast(), || {
                     call!(FUNCTION, fn(c_long, c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
                         (first, end, step, chunk, from, to), else false)
                 })
             }
         }
     };
-    (@start long, none, $name:ident, $is_runtime:expr, $monotonic:expr) => {
+    (@start long, none, $name:ident, $clause:ident, $monotonic:expr) => {
         unsafe extern "C-unwind" fn begin(
             first: c_long, end: c_long, step: c_long, from: *mut c_long, to: *mut c_long,
         ) -> bool {
             // SAFETY: as above.
             unsafe {
-                start($is_runtime, $monotonic, || Bounds::signed(first, end, step), 1, from.cast(), to.cast(), || {
+                start(Written::$clause, $monotonic, || Bounds::signed(first, end, step), 1, from.cast(), to.cast(), || {
                     call!(FUNCTION, fn(c_long, c_long, c_long, *mut c_long, *mut c_long) -> bool,
                         (first, end, step, from, to), else false)
                 })
             }
         }
     };
-    (@start ull, chunk, $name:ident, $is_runtime:expr, $monotonic:expr) => {
+    (@start ull, chunk, $name:ident, $clause:ident, $monotonic:expr) => {
         unsafe extern "C-unwind" fn begin(
             up: bool, first: Ull, end: Ull, step: Ull, chunk: Ull, from: *mut Ull, to: *mut Ull,
         ) -> bool {
             // SAFETY: as above.
             unsafe {
                 let size = i64::try_from(chunk).unwrap_or(i64::MAX);
-                start($is_runtime, $monotonic, || Bounds::unsigned(up, first, end, step), size, from, to, || {
+                start(Written::$clause, $monotonic, || Bounds::unsigned(up, first, end, step), size, from, to, || {
                     call!(FUNCTION, fn(bool, Ull, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
                         (up, first, end, step, chunk, from, to), else false)
                 })
             }
         }
     };
-    (@start ull, none, $name:ident, $is_runtime:expr, $monotonic:expr) => {
+    (@start ull, none, $name:ident, $clause:ident, $monotonic:expr) => {
         unsafe extern "C-unwind" fn begin(
             up: bool, first: Ull, end: Ull, step: Ull, from: *mut Ull, to: *mut Ull,
         ) -> bool {
             // SAFETY: as above.
             unsafe {
-                start($is_runtime, $monotonic, || Bounds::unsigned(up, first, end, step), 1, from, to, || {
+                start(Written::$clause, $monotonic, || Bounds::unsigned(up, first, end, step), 1, from, to, || {
                     call!(FUNCTION, fn(bool, Ull, Ull, Ull, *mut Ull, *mut Ull) -> bool,
                         (up, first, end, step, from, to), else false)
                 })
             }
         }
     };
-    ($($counter:ident $chunk:ident $start:ident $next:ident, runtime: $is_runtime:expr, monotonic: $monotonic:expr;)*) => { $(
+    ($($counter:ident $chunk:ident $start:ident $next:ident, clause: $clause:ident, monotonic: $monotonic:expr;)*) => { $(
         const _: () = {
             static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($start), "\0"));
-            loops!(@start $counter, $chunk, $start, $is_runtime, $monotonic);
+            loops!(@start $counter, $chunk, $start, $clause, $monotonic);
             arch::noting_caller! { at CALLER_AT;
                 /// Begins a loop, and returns whether the thread has a chunk.
                 $start => begin;
@@ -137,25 +138,20 @@ macro_rules! loops {
 }
 
 loops! {
-    long chunk GOMP_loop_dynamic_start GOMP_loop_dynamic_next, runtime: false, monotonic: true;
-    long chunk GOMP_loop_guided_start GOMP_loop_guided_next, runtime: false, monotonic: true;
-    long none GOMP_loop_runtime_start GOMP_loop_runtime_next, runtime: true, monotonic: true;
-    long chunk GOMP_loop_nonmonotonic_dynamic_start GOMP_loop_nonmonotonic_dynamic_next, runtime: false, monotonic: false;
-    long chunk GOMP_loop_nonmonotonic_guided_start GOMP_loop_nonmonotonic_guided_next, runtime: false, monotonic: false;
-    long none GOMP_loop_nonmonotonic_runtime_start GOMP_loop_nonmonotonic_runtime_next, runtime: true, monotonic: false;
-    long none GOMP_loop_maybe_nonmonotonic_runtime_start GOMP_loop_maybe_nonmonotonic_runtime_next,
-        runtime: true, monotonic: false;
-    ull chunk GOMP_loop_ull_dynamic_start GOMP_loop_ull_dynamic_next, runtime: false, monotonic: true;
-    ull chunk GOMP_loop_ull_guided_start GOMP_loop_ull_guided_next, runtime: false, monotonic: true;
-    ull none GOMP_loop_ull_runtime_start GOMP_loop_ull_runtime_next, runtime: true, monotonic: true;
-    ull chunk GOMP_loop_ull_nonmonotonic_dynamic_start GOMP_loop_ull_nonmonotonic_dynamic_next,
-        runtime: false, monotonic: false;
-    ull chunk GOMP_loop_ull_nonmonotonic_guided_start GOMP_loop_ull_nonmonotonic_guided_next,
-        runtime: false, monotonic: false;
-    ull none GOMP_loop_ull_nonmonotonic_runtime_start GOMP_loop_ull_nonmonotonic_runtime_next,
-        runtime: true, monotonic: false;
-    ull none GOMP_loop_ull_maybe_nonmonotonic_runtime_start GOMP_loop_ull_maybe_nonmonotonic_runtime_next,
-        runtime: true, monotonic: false;
+    long chunk GOMP_loop_dynamic_start GOMP_loop_dynamic_next, clause: Dynamic, monotonic: true;
+    long chunk GOMP_loop_guided_start GOMP_loop_guided_next, clause: Guided, monotonic: true;
+    long none GOMP_loop_runtime_start GOMP_loop_runtime_next, clause: Runtime, monotonic: true;
+    long chunk GOMP_loop_nonmonotonic_dynamic_start GOMP_loop_nonmonotonic_dynamic_next, clause: Dynamic, monotonic: false;
+    long chunk GOMP_loop_nonmonotonic_guided_start GOMP_loop_nonmonotonic_guided_next, clause: Guided, monotonic: false;
+    long none GOMP_loop_nonmonotonic_runtime_start GOMP_loop_nonmonotonic_runtime_next, clause: Runtime, monotonic: false;
+    long none GOMP_loop_maybe_nonmonotonic_runtime_start GOMP_loop_maybe_nonmonotonic_runtime_next, clause: Runtime, monotonic: false;
+    ull chunk GOMP_loop_ull_dynamic_start GOMP_loop_ull_dynamic_next, clause: Dynamic, monotonic: true;
+    ull chunk GOMP_loop_ull_guided_start GOMP_loop_ull_guided_next, clause: Guided, monotonic: true;
+    ull none GOMP_loop_ull_runtime_start GOMP_loop_ull_runtime_next, clause: Runtime, monotonic: true;
+    ull chunk GOMP_loop_ull_nonmonotonic_dynamic_start GOMP_loop_ull_nonmonotonic_dynamic_next, clause: Dynamic, monotonic: false;
+    ull chunk GOMP_loop_ull_nonmonotonic_guided_start GOMP_loop_ull_nonmonotonic_guided_next, clause: Guided, monotonic: false;
+    ull none GOMP_loop_ull_nonmonotonic_runtime_start GOMP_loop_ull_nonmonotonic_runtime_next, clause: Runtime, monotonic: false;
+    ull none GOMP_loop_ull_maybe_nonmonotonic_runtime_start GOMP_loop_ull_maybe_nonmonotonic_runtime_next, clause: Runtime, monotonic: false;
 }
 
 /// Ends the calling thread's loop. Returns whether it was one of ours.

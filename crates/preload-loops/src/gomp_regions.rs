@@ -11,6 +11,7 @@ use crate::bounds::Bounds;
 use crate::member::Clause;
 use crate::region::{self, begin_unknown, end_unknown, outside, run};
 use crate::runtime::{RuntimeFunction, Work, call};
+use wire::loop_records::Clause as Written;
 
 static PARALLEL: RuntimeFunction = RuntimeFunction::new("GOMP_parallel\0");
 
@@ -45,7 +46,7 @@ regions! {
 
 /// Defines combined constructs: a region whose threads call `_next` first.
 macro_rules! combined {
-    ($($name:ident($($chunk:ident)?), runtime: $is_runtime:expr, monotonic: $monotonic:expr;)*) => { $(
+    ($($name:ident($($chunk:ident)?), clause: $clause:ident, monotonic: $monotonic:expr;)*) => { $(
         /// Runs a region that consists of a loop.
         ///
         /// # Safety
@@ -56,8 +57,9 @@ macro_rules! combined {
         ) {
             static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($name), "\0"));
             let size = [1, $($chunk)?].into_iter().max().unwrap_or(1) as u64;
-            let clause = Clause { monotonic: $monotonic, chunk: size, place: work as usize };
-            let ours = region::changes($is_runtime).then(|| (Bounds::signed(first, end, step), clause));
+            // The place is the function: an address behind its first byte, as a return address is behind a call.
+            let clause = Clause { written: Written::$clause, monotonic: $monotonic, chunk: size, place: work as usize + 1, is_libomp: false };
+            let ours = region::changes(Written::$clause).then(|| (Bounds::signed(first, end, step), clause));
             // SAFETY: guaranteed by the caller; the real functions have these types. A loop of ours needs a region only.
             unsafe {
                 match ours {
@@ -76,13 +78,13 @@ macro_rules! combined {
 }
 
 combined! {
-    GOMP_parallel_loop_dynamic(chunk), runtime: false, monotonic: true;
-    GOMP_parallel_loop_guided(chunk), runtime: false, monotonic: true;
-    GOMP_parallel_loop_runtime(), runtime: true, monotonic: true;
-    GOMP_parallel_loop_nonmonotonic_dynamic(chunk), runtime: false, monotonic: false;
-    GOMP_parallel_loop_nonmonotonic_guided(chunk), runtime: false, monotonic: false;
-    GOMP_parallel_loop_nonmonotonic_runtime(), runtime: true, monotonic: false;
-    GOMP_parallel_loop_maybe_nonmonotonic_runtime(), runtime: true, monotonic: false;
+    GOMP_parallel_loop_dynamic(chunk), clause: Dynamic, monotonic: true;
+    GOMP_parallel_loop_guided(chunk), clause: Guided, monotonic: true;
+    GOMP_parallel_loop_runtime(), clause: Runtime, monotonic: true;
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk), clause: Dynamic, monotonic: false;
+    GOMP_parallel_loop_nonmonotonic_guided(chunk), clause: Guided, monotonic: false;
+    GOMP_parallel_loop_nonmonotonic_runtime(), clause: Runtime, monotonic: false;
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime(), clause: Runtime, monotonic: false;
 }
 
 /// Defines the calls with which compilers before gcc 4.9 begin a region.

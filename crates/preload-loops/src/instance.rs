@@ -10,14 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::Plan;
 
-use crate::options::Options;
-use crate::plans::{Key, Plans, Prepared};
+use crate::bounds::Bounds;
+use crate::clock;
+use crate::finished::{Finished, Part};
+use crate::known::{Ended, KnownLoop, Measured};
+use crate::member::Clause;
+use crate::plans::{Key, Prepared};
 use crate::published::Published;
+use crate::team::Team;
+use loops::options::Options;
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Line(pub AtomicU64);
+
+/// Threads of a team for which ending an instance allocates nothing.
+const FEW: usize = 64;
 
 /// The content of a slot.
 #[derive(Default)]
@@ -30,29 +39,92 @@ pub struct Instance {
     published: UnsafeCell<Box<[Published]>>,
     /// One for each thread, if the plan has ever been one of stealing.
     lanes: UnsafeCell<Box<[Line]>>,
+    /// The loop; null if its last instance has been added to its sums.
+    known: UnsafeCell<Known>,
+    /// One for each thread.
+    finished: UnsafeCell<Box<[Finished]>>,
     /// Chunks or iterations that have been given out.
     counter: Line,
+}
+
+/// The loop of a slot.
+struct Known {
+    at: *mut KnownLoop,
+    is_open: bool,
+    /// When the first thread arrived, ticks.
+    began: u64,
+    /// What is measured in it.
+    measured: Measured,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known { at: ptr::null_mut(), is_open: false, began: 0, measured: Measured::default() }
+    }
 }
 
 impl Instance {
     /// Prepares the slot for an instance.
     ///
     /// # Safety
-    /// Only the thread that opens the instance calls this, while no other thread has the slot. `plans` is its team's.
+    /// Only the thread that opens the instance calls this, while no other thread has the slot. The team is its own.
     #[inline]
-    pub unsafe fn open(&self, options: &Options, key: Key, plans: *mut Plans) {
+    pub unsafe fn open(&self, team: &Team, options: &Options, bounds: &Bounds, threads: u32, clause: &Clause) {
+        let began = clock::now();
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.close() };
         // SAFETY: the caller is the only one with access to the slot.
-        let plan = unsafe { &mut *self.plan.get() };
+        let (known, plan) = unsafe { (&mut *self.known.get(), &mut *self.plan.get()) };
+        // SAFETY: null, or a loop of this team, which only the opening thread uses.
+        if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause)) {
+            // SAFETY: this is the opening thread.
+            known.at = unsafe { team.known(options, clause) };
+        }
+        // SAFETY: as above.
+        let (rule, measured) = unsafe { &mut *known.at }.open(options, clause, threads);
+        let Clause { monotonic, chunk, place, .. } = *clause;
+        let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule };
         if plan.as_ref().is_none_or(|prepared| prepared.key != key) {
             // SAFETY: only the opening thread uses the table.
-            *plan = Some(Arc::clone(unsafe { &mut *plans }.get(options, key)));
+            *plan = Some(Arc::clone(unsafe { &mut *team.plans.get() }.get(options, key)));
         }
+        (known.is_open, known.began, known.measured) = (true, began, measured);
         self.counter.0.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
-            prepared.count(options);
+            prepared.count();
             // SAFETY: as above.
             unsafe { self.open_words(prepared) };
         }
+    }
+
+    /// Adds the slot's instance to its loop's sums, unless this has been done.
+    ///
+    /// # Safety
+    /// Only the thread that opens the slot's next instance calls this, or the one that ends the region.
+    pub unsafe fn close(&self) {
+        // SAFETY: the caller is the only one with access to the slot.
+        let (known, plan) = unsafe { (&mut *self.known.get(), &*self.plan.get()) };
+        let Some(prepared) = plan.as_ref().filter(|_| std::mem::take(&mut known.is_open)) else { return };
+        // SAFETY: as above.
+        let (number, finished) = unsafe { (*self.number.get(), &*self.finished.get()) };
+        let threads = prepared.key.threads as usize;
+        let part = |thread: usize| finished.get(thread).and_then(|line| line.part(number));
+        let mut few: [Option<Part>; FEW] = [None; FEW];
+        let many: Vec<Option<Part>>;
+        let parts = match few.get_mut(..threads) {
+            Some(parts) => {
+                parts.iter_mut().enumerate().for_each(|(thread, place)| *place = part(thread));
+                &*parts
+            }
+            None => {
+                many = (0..threads).map(part).collect();
+                &many
+            }
+        };
+        let (began, measured) = (known.began, known.measured);
+        let ended = Ended { prepared, began, measured, counter: self.counter.0.load(Ordering::Relaxed), parts };
+        // SAFETY: a loop of this team, which only the opening thread uses.
+        unsafe { &mut *known.at }.close(&ended);
     }
 
     /// Prepares the words that each thread has of its own.
@@ -62,11 +134,16 @@ impl Instance {
     #[inline]
     unsafe fn open_words(&self, prepared: &Prepared) {
         let threads = prepared.key.threads as usize;
+        // SAFETY: the caller is the only one with access to the slot.
+        let (number, finished) = unsafe { (&mut *self.number.get(), &mut *self.finished.get()) };
+        *number += 1;
+        if finished.len() < threads {
+            *finished = (0..threads).map(|_| Finished::default()).collect();
+        }
         match &prepared.plan {
             Plan::Adaptive(_) => {
-                // SAFETY: the caller is the only one with access to the slot.
-                let (number, published) = unsafe { (&mut *self.number.get(), &mut *self.published.get()) };
-                *number += 1;
+                // SAFETY: as above.
+                let published = unsafe { &mut *self.published.get() };
                 if published.len() < threads {
                     *published = (0..threads).map(|_| Published::default()).collect();
                 }
@@ -109,6 +186,30 @@ impl Instance {
     pub unsafe fn number(&self) -> u64 {
         // SAFETY: nobody changes it while a thread stands at the slot.
         unsafe { *self.number.get() }
+    }
+
+    /// Stores what a thread has done in the instance.
+    ///
+    /// # Safety
+    /// The calling thread stands at the slot, and its number in the team is `thread`.
+    #[inline]
+    pub unsafe fn finish(&self, thread: usize, part: Part) {
+        // SAFETY: nobody replaces the lines while a thread stands at the slot.
+        let (number, finished) = unsafe { (*self.number.get(), &*self.finished.get()) };
+        if let Some(line) = finished.get(thread) {
+            line.set(number, part);
+        }
+    }
+
+    /// Returns what is measured, and when the first thread arrived, ticks.
+    ///
+    /// # Safety
+    /// The calling thread stands at the slot.
+    #[inline]
+    pub unsafe fn measured(&self) -> (Measured, u64) {
+        // SAFETY: nobody changes it while a thread stands at the slot.
+        let known = unsafe { &*self.known.get() };
+        (known.measured, known.began)
     }
 
     /// Returns what each thread has published.

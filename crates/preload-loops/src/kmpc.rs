@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `last` and `to` are executed. A loop ends when `next` returns 0, and the barrier is libomp's. The suffix tells the counter: 4 or 8 bytes, `u` for
-//! unsigned. The thread's team is known from OMPT ([`crate::ompt`]); the loop's place is the address of `loc`.
+//! unsigned. The thread's team is known from OMPT ([`crate::ompt`]); the loop's place is the address behind the first call,
+//! because loops of a function may share their `loc`.
 //!
 //! A `static` loop asks once, with `__kmpc_for_static_init_4`, for the bounds of the thread's block. Its block may have another size, but there is no
 //! other request.
@@ -18,10 +19,11 @@
 use std::ffi::{c_int, c_void};
 
 use crate::bounds::{Bounds, Inclusive};
-use crate::member::Clause;
+use crate::member::{CALLER_AT, Clause};
 use crate::ompt;
 use crate::region::{changing, member};
 use crate::runtime::{RuntimeFunction, call};
+use wire::loop_records::Clause as Written;
 
 /// Values of libomp's sched_type (kmp.h).
 const STATIC: i32 = 34;
@@ -34,53 +36,57 @@ const NONMONOTONIC: i32 = 1 << 30;
 
 /// Begins a loop of ours; returns false if the loop belongs to libomp.
 #[inline]
-unsafe fn begin(location: *const c_void, schedule: i32, bounds: Option<Bounds>, chunk: i64) -> bool {
+unsafe fn begin(schedule: i32, bounds: Option<Bounds>, chunk: i64) -> bool {
     let kind = schedule & !(MONOTONIC | NONMONOTONIC);
-    let is_runtime = matches!(kind, RUNTIME | AUTO);
-    let is_known = is_runtime || matches!(kind, DYNAMIC_CHUNKED | GUIDED_CHUNKED);
+    let written = match kind {
+        RUNTIME => Some(Written::Runtime),
+        AUTO => Some(Written::Auto),
+        DYNAMIC_CHUNKED => Some(Written::Dynamic),
+        GUIDED_CHUNKED => Some(Written::Guided),
+        _ => None,
+    };
     let monotonic = schedule & NONMONOTONIC == 0 && kind != AUTO;
     // SAFETY: the member is used within this call only.
-    match unsafe { changing(is_runtime) } {
-        Some(member) if is_known && ompt::is_active() => {
-            let Some(bounds) = bounds else {
-                member.leave_loop();
-                return false;
-            };
-            let chunk = if is_runtime { 1 } else { chunk.max(1) as u64 };
-            let clause = Clause { monotonic, chunk, place: location as usize };
+    let member = unsafe { changing(written.unwrap_or(Written::Dynamic)) };
+    match (member, written, bounds) {
+        (Some(member), Some(written), Some(bounds)) if ompt::is_active() => {
+            let has_chunk = matches!(written, Written::Dynamic | Written::Guided);
+            let chunk = if has_chunk { chunk.max(1) as u64 } else { 1 };
+            let clause = Clause { written, monotonic, chunk, place: member.caller(), is_libomp: true };
             // SAFETY: the team's threads call this for the same loops in the same order, as OpenMP requires.
             unsafe { member.begin_loop(bounds, clause) };
             true
         }
-        Some(member) => {
+        (Some(member), _, _) => {
             member.leave_loop();
             false
         }
-        None => false,
+        (None, _, _) => false,
     }
 }
 
 /// Defines the functions for one type of counter. A step is signed, and has the size of the counter.
 macro_rules! dispatch {
     ($($init:ident $next:ident $value:ty, $step:ty, $wide:ty, $bounds:ident;)*) => { $(
-        /// Begins a loop.
-        ///
-        /// # Safety
-        /// The same requirements as for the real function apply to the caller.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $init(
-            location: *const c_void, thread: i32, schedule: i32, first: $value, last: $value, step: $step, chunk: $step,
-        ) {
-            static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($init), "\0"));
-            let bounds = Bounds::$bounds(<$wide>::from(first), <$wide>::from(last), i64::from(step));
-            // SAFETY: guaranteed by the program; the real function has this type.
-            unsafe {
-                if !begin(location, schedule, bounds, i64::from(chunk)) {
-                    call!(FUNCTION, fn(*const c_void, i32, i32, $value, $value, $step, $step),
-                        (location, thread, schedule, first, last, step, chunk));
+        const _: () = {
+            unsafe extern "C-unwind" fn init(
+                location: *const c_void, thread: i32, schedule: i32, first: $value, last: $value, step: $step, chunk: $step,
+            ) {
+                static FUNCTION: RuntimeFunction = RuntimeFunction::new(concat!(stringify!($init), "\0"));
+                let bounds = Bounds::$bounds(<$wide>::from(first), <$wide>::from(last), i64::from(step));
+                // SAFETY: guaranteed by the program; the real function has this type.
+                unsafe {
+                    if !begin(schedule, bounds, i64::from(chunk)) {
+                        call!(FUNCTION, fn(*const c_void, i32, i32, $value, $value, $step, $step),
+                            (location, thread, schedule, first, last, step, chunk));
+                    }
                 }
             }
-        }
+            arch::noting_caller! { at CALLER_AT;
+                /// Begins a loop.
+                $init => init;
+            }
+        };
 
         /// Returns 1 and the next chunk of the thread, or 0.
         ///

@@ -3,12 +3,14 @@
 //! The program is not changed, and its OpenMP runtime keeps its teams, thread numbers and barriers. The library takes the place of the functions with
 //! which compiled code asks for chunks. Which schedules there are, and how they decide, is in the crate `loops`.
 //!
-//! - `options`: what the environment asks for. `load`: what the library does before and after the program.
+//! - `load`: what the library does before and after the program; what the environment asks for is in [`loops::options`].
 //! - `gomp`, `gomp_regions`: libgomp's functions for loops and regions, as gcc calls them. `runtime`: the functions of the program's own runtime.
 //! - `kmpc`: libomp's functions, as clang calls them. `ompt`: the teams of libomp.
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
+//! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
+//!   `delays`: how long the kernel let a thread wait.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -26,6 +28,12 @@ mod chain;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
+mod delays;
+#[cfg(not(loom))]
+mod file;
+#[cfg(not(loom))]
+mod finished;
+#[cfg(not(loom))]
 mod gomp;
 #[cfg(not(loom))]
 mod gomp_regions;
@@ -36,6 +44,8 @@ mod instance;
 #[cfg(not(loom))]
 mod kmpc;
 #[cfg(not(loom))]
+mod known;
+#[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]
 mod measure;
@@ -43,8 +53,6 @@ mod measure;
 mod member;
 #[cfg(not(loom))]
 mod ompt;
-#[cfg(not(loom))]
-mod options;
 #[cfg(not(loom))]
 mod plans;
 #[cfg(not(loom))]

@@ -3,10 +3,15 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-use crate::options::Options;
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
-use crate::{clock, team};
+use crate::{clock, delays, file, team};
+use loops::options::{Options, Wanted, parse_inputs};
+
+/// Set if the program's children keep their schedules.
+const ALONE: &CStr = c"COX_SCHEDULE_ALONE";
+/// The folder for records: [`wire::loop_records::FOLDER`].
+const FOLDER: &CStr = c"COX_LOOPS";
 
 /// Run by the dynamic loader before main: the process has one thread, so the environment may be read.
 #[used]
@@ -20,13 +25,26 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_load() {
     let Some(schedule) = variable(c"COX_SCHEDULE") else { return };
-    let options = schedule.and_then(|schedule| {
+    let options = schedule.and_then(|schedule: &'static str| {
         let inputs = variable(c"COX_SCHEDULE_INPUTS").transpose()?;
-        Options::parse(schedule, inputs)
+        if let Some(inputs) = inputs {
+            parse_inputs(inputs).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS '{inputs}': {why}"))?;
+        }
+        Options::parse(schedule, inputs).map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
     });
+    if text(ALONE).is_some() {
+        // SAFETY: the name is a C string; the process has one thread.
+        unsafe { libc::unsetenv(c"COX_SCHEDULE".as_ptr()) };
+    }
     match options {
         Ok(options) => {
             clock::start();
+            if let Some(folder) = text(FOLDER) {
+                file::at_load(folder);
+            }
+            if text(delays::VARIABLE).is_some() {
+                delays::at_load();
+            }
             let _ = OPTIONS.set(options);
         }
         // cox refuses such values before the program starts. The program's output must not suffer if somebody else sets them.
@@ -36,14 +54,16 @@ extern "C" fn at_load() {
 
 /// Returns the value of an environment variable, if it is set; an error if it is not UTF-8. Must be called only while the process has one thread.
 fn variable(name: &CStr) -> Option<Result<&'static str, String>> {
+    let value = text(name)?;
+    Some(value.to_str().map_err(|_| format!("invalid {}: it is not UTF-8", name.to_string_lossy())))
+}
+
+/// Returns the value of an environment variable, if it is set. Must be called only while the process has one thread.
+fn text(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the name is a C string. At load no other thread changes the environment, and the values stay at their addresses.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    if value.is_null() {
-        return None;
-    }
-    // SAFETY: getenv returns a C string.
-    let value = unsafe { CStr::from_ptr(value) };
-    Some(value.to_str().map_err(|_| format!("invalid {}: it is not UTF-8", name.to_string_lossy())))
+    // SAFETY: null, or the C string that getenv returns.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
 /// Says which loops have not had the schedule that was asked for.
@@ -55,7 +75,11 @@ extern "C" fn at_exit() {
     {
         let count = counter.load(Ordering::Relaxed);
         if count > 0 {
-            say(&format!("{count} of {all} loop instances had fac2 instead of {}: {why}", options.schedule));
+            let asked = match &options.wanted {
+                Wanted::Schedule(schedule) => schedule.to_string(),
+                _ => "the schedule that was asked for".to_owned(),
+            };
+            say(&format!("{count} of {all} loop instances had fac2 instead of {asked}: {why}"));
         }
     }
 }

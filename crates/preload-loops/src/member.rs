@@ -12,24 +12,31 @@ use loops::hybrid::Hybrid;
 use loops::steal::{Lane, Steal};
 use loops::table::Table;
 use loops::{Adaptive, Kind, Plan};
+use wire::loop_records::Clause as Written;
 
 use crate::bounds::{Bounds, Inclusive};
 use crate::chain::Slot;
+use crate::finished::Part;
 use crate::instance::Instance;
 use crate::measure::Measure;
-use crate::options::Options;
-use crate::plans::{Key, Prepared};
+use crate::plans::Prepared;
 use crate::team::Team;
+use crate::{clock, delays};
+use loops::options::{Options, Wanted};
 
 /// What the program says about a loop, apart from its bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clause {
+    /// The schedule that it names.
+    pub written: Written,
     /// Whether each thread must get its chunks in ascending order.
     pub monotonic: bool,
     /// The smallest size of a chunk; 1 if the program does not say.
     pub chunk: u64,
-    /// Where the loop is in the program.
+    /// Where the loop is in the program: the address behind the call that begins it; 0 if unknown.
     pub place: usize,
+    /// Whether libomp would execute the loop; otherwise libgomp.
+    pub is_libomp: bool,
 }
 
 /// Where the chunks of the current loop come from.
@@ -44,6 +51,10 @@ enum Source {
     Adaptive(*const Adaptive),
     /// `static`: the plan tells the thread's chunks.
     Static(*const Plan),
+    /// The thread has no more chunks.
+    Ended,
+    /// Requests are timed: `Member::timed` is the source.
+    Timed,
 }
 
 /// A thread in a team.
@@ -65,6 +76,14 @@ pub struct Member {
     thread: u32,
     threads: u32,
     measure: Measure,
+    /// Chunks of this instance, if the instance's counter does not tell them.
+    chunks: u64,
+    /// The source, if each request is timed: then `source` is `Timed`.
+    timed: Source,
+    /// Time of the requests, ticks, and their number.
+    request: (u64, u64),
+    /// How long the thread has waited for a CPU since the instance began, before it came to it; `None` if that is not measured.
+    waited_ns: Option<u64>,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
 }
@@ -94,6 +113,10 @@ impl Member {
             thread,
             threads,
             measure: Measure::default(),
+            chunks: 0,
+            timed: Source::Runtime,
+            request: (0, 0),
+            waited_ns: None,
             blocks: None,
         }
     }
@@ -127,14 +150,12 @@ impl Member {
     /// # Safety
     /// Each thread of the team calls this for the same loops in the same order, or has left the team for good.
     pub unsafe fn begin_loop(&mut self, bounds: Bounds, clause: Clause) {
-        let Clause { monotonic, chunk, place } = clause;
-        let key = Key { trips: bounds.trips, threads: self.threads, monotonic, chunk, place };
         // SAFETY: the team outlives its members.
         let team = unsafe { &*self.team };
         // SAFETY: the thread stands at `at`; `open` is called while no other thread has the slot.
         let instance = unsafe {
             self.at = team.chain.advance(self.at, self.threads, |instance| {
-                instance.open(self.options, key, team.plans.get());
+                instance.open(team, self.options, &bounds, self.threads, &clause);
                 team.count();
             });
             &(*self.at).content
@@ -143,7 +164,7 @@ impl Member {
         let prepared: &Prepared = unsafe { &*instance.plan() };
         self.counter = instance.counter();
         self.bounds = bounds;
-        self.taken = 0;
+        (self.taken, self.chunks, self.request) = (0, 0, (0, 0));
         self.source = match &prepared.plan {
             Plan::Fixed(fixed) => {
                 let chunks = if fixed.size() == 1 { bounds.trips } else { fixed.len() };
@@ -160,6 +181,12 @@ impl Member {
             }
             Plan::Blocks(_) | Plan::Cyclic(_) => Source::Static(&raw const prepared.plan),
         };
+        // SAFETY: as above.
+        let (measured, began) = unsafe { instance.measured() };
+        if measured.requests {
+            self.timed = std::mem::replace(&mut self.source, Source::Timed);
+        }
+        self.waited_ns = if measured.delays { waited_before(began) } else { None };
     }
 
     /// Stores the values at which the next chunk starts and ends. Returns false if the loop has ended.
@@ -185,7 +212,10 @@ impl Member {
                 _ => return self.next_of_others(from, to),
             }
         };
-        let Some(chunk) = chunk else { return false };
+        let Some(chunk) = chunk else {
+            self.finish();
+            return false;
+        };
         // SAFETY: guaranteed by the caller.
         unsafe { (*from, *to) = self.bounds.values(&chunk) };
         true
@@ -211,16 +241,19 @@ impl Member {
             match self.source {
                 Source::Fixed(fixed) => fixed.chunk(self.count()),
                 Source::Table(table) => (*table).chunk(self.count()),
-                _ => self.other_chunk(),
+                _ => return self.other_chunk().map(|chunk| self.bounds.inclusive_values(&chunk)),
             }
         };
+        if chunk.is_none() {
+            self.finish();
+        }
         Some(self.bounds.inclusive_values(&chunk?))
     }
 
     /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same
     /// ones for each loop of as many iterations, because a program may rely on that.
     pub fn block(&mut self, trips: u64) -> Option<Range<u64>> {
-        let Options { all, schedule, inputs } = self.options;
+        let Options { all, wanted: Wanted::Schedule(schedule), inputs } = self.options else { return None };
         let weights = inputs.weights.as_ref().filter(|weights| weights.len() == self.threads as usize)?;
         if !all || schedule.kind != Kind::Static || schedule.chunk.is_some() {
             return None;
@@ -249,13 +282,51 @@ impl Member {
         counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the next chunk of the schedules whose requests take longer.
+    /// Notes that the thread has no more chunks of this instance.
+    #[inline(never)]
+    fn finish(&mut self) {
+        self.source = Source::Ended;
+        let (request, requests) = self.request;
+        let at = clock::now();
+        let waited_ns = self.waited_ns.and_then(|before| Some(before + delays::since_last()?));
+        let part = Part { at, chunks: self.chunks, request, requests, waited_ns };
+        // SAFETY: the thread stands at the slot.
+        unsafe { (*self.at).content.finish(self.thread as usize, part) };
+    }
+
+    /// Returns the next chunk of the schedules whose requests take longer, and of timed instances.
     #[inline(never)]
     unsafe fn other_chunk(&mut self) -> Option<Range<u64>> {
+        let chunk = if matches!(self.source, Source::Timed) {
+            let asked = clock::now();
+            // SAFETY: guaranteed by the caller.
+            let chunk = unsafe { self.chunk_of(self.timed) };
+            let (ticks, requests) = self.request;
+            self.request = (ticks + clock::now().wrapping_sub(asked), requests + 1);
+            chunk
+        } else {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.chunk_of(self.source) }
+        };
+        match chunk {
+            Some(_) => self.chunks += 1,
+            None if !matches!(self.source, Source::Ended) => self.finish(),
+            None => {}
+        }
+        chunk
+    }
+
+    /// Returns the next chunk of a source.
+    ///
+    /// # Safety
+    /// As for `next`.
+    unsafe fn chunk_of(&mut self, source: Source) -> Option<Range<u64>> {
         let thread = self.thread as usize;
         // SAFETY: the plan and the words of the instance live until the thread leaves the slot.
         unsafe {
-            match self.source {
+            match source {
+                Source::Fixed(fixed) => fixed.chunk(self.count()),
+                Source::Table(table) => (*table).chunk(self.count()),
                 Source::Static(plan) => {
                     self.taken += 1;
                     match &*plan {
@@ -317,6 +388,14 @@ impl Member {
             }
         }
     }
+}
+
+/// Returns how long the thread has waited for a CPU since the instance began. It may have waited before that as well, so it is no longer than the thread
+/// is late.
+#[cold]
+fn waited_before(began: u64) -> Option<u64> {
+    let late_ns = (clock::now().wrapping_sub(began) as i64).max(0) as f64 * clock::ns_per_tick();
+    delays::since_last().map(|ns| ns.min(late_ns as u64))
 }
 
 /// Steals from a lane; `None` if it is empty.

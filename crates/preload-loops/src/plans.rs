@@ -10,7 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loops::{Inputs, Kind, Plan, Schedule};
 
 use crate::histories::Histories;
-use crate::options::Options;
+use loops::options::{Options, Wanted};
+
+/// The rule of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The schedule that the user has asked for.
+    Asked,
+    /// This one, with this smallest chunk.
+    Of(Kind, u64),
+}
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +34,8 @@ pub struct Key {
     pub chunk: u64,
     /// Where the loop is in the program: its own plan, because a plan may contain what was measured.
     pub place: usize,
+    /// The rule.
+    pub rule: Rule,
 }
 
 /// A plan and what it is made for.
@@ -36,6 +47,8 @@ pub struct Prepared {
     pub plan: Plan,
     /// The rule of the plan.
     pub kind: Kind,
+    /// The rule that was asked for.
+    pub asked: Kind,
     /// Whether this is another schedule than the one asked for.
     pub is_substitute: bool,
     /// What `awf` measures; of no threads for other rules.
@@ -54,7 +67,11 @@ impl Prepared {
     /// Makes a plan. If the asked schedule is impossible for this loop, it is a plan of the substitute.
     #[cold]
     fn new(options: &Options, key: Key) -> Prepared {
-        let schedule = smallest(&options.schedule, key);
+        let schedule = match (key.rule, &options.wanted) {
+            (Rule::Of(kind, chunk), _) => smallest(&Schedule::new(kind).at_least(chunk), key),
+            (Rule::Asked, Wanted::Schedule(schedule)) => smallest(schedule, key),
+            (Rule::Asked, _) => Schedule::new(SUBSTITUTE),
+        };
         let threads = key.threads.max(1) as usize;
         // Weights for another number of threads say nothing about this team.
         let weights = options.inputs.weights.clone().filter(|weights| weights.len() == threads);
@@ -65,22 +82,25 @@ impl Prepared {
         let histories = Histories::new(if is_awf { threads } else { 0 });
         let asked = rule.plan(key.trips, threads, &inputs).ok();
         match asked.filter(|plan| plan.is_monotonic() || !key.monotonic) {
-            Some(plan) => Prepared { key, plan, kind: schedule.kind, is_substitute: false, histories },
+            Some(plan) => {
+                let kind = schedule.kind;
+                Prepared { key, plan, kind, asked: kind, is_substitute: false, histories }
+            }
             None => {
                 let kind = SUBSTITUTE;
                 let plan = Schedule::new(kind).at_least(key.chunk).plan(key.trips, threads, &Inputs::default());
                 // A plan of the substitute always exists, because a team has at least one thread.
                 let plan = plan.unwrap_or(Plan::Fixed(loops::fixed::Fixed::new(key.trips, key.chunk)));
-                Prepared { key, plan, kind, is_substitute: true, histories }
+                Prepared { key, plan, kind, asked: schedule.kind, is_substitute: true, histories }
             }
         }
     }
 
     /// Counts an instance, if its plan is a substitute.
     #[inline]
-    pub fn count(&self, options: &Options) {
+    pub fn count(&self) {
         if self.is_substitute {
-            let counter = if options.schedule.kind == Kind::StaticSteal { &NOT_MONOTONIC } else { &NO_WEIGHTS };
+            let counter = if self.asked == Kind::StaticSteal { &NOT_MONOTONIC } else { &NO_WEIGHTS };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -96,17 +116,29 @@ fn smallest(schedule: &Schedule, key: Key) -> Schedule {
 }
 
 /// Plans that a team remembers.
-const PLACES: usize = 32;
+const PLACES: usize = 256;
 
 /// A team's table of plans.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Plans([Option<Arc<Prepared>>; PLACES]);
+
+impl Default for Plans {
+    fn default() -> Plans {
+        Plans([const { None }; PLACES])
+    }
+}
 
 impl Plans {
     /// Returns the plan for `key`; makes it if it is not in the table.
     pub fn get(&mut self, options: &Options, key: Key) -> &Arc<Prepared> {
         let mut hash = key.trips ^ (key.place as u64).rotate_left(32) ^ key.chunk.rotate_left(48);
-        hash = (hash ^ u64::from(key.threads) ^ u64::from(key.monotonic) << 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let Rule::Of(kind, least) = key.rule else { return self.at(hash, options, key) };
+        hash ^= (kind as u64 + 1).rotate_left(24) ^ least.rotate_left(40);
+        self.at(hash, options, key)
+    }
+
+    fn at(&mut self, hash: u64, options: &Options, key: Key) -> &Arc<Prepared> {
+        let hash = (hash ^ u64::from(key.threads) ^ u64::from(key.monotonic) << 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = &mut self.0[(hash >> 32) as usize % PLACES];
         if place.as_ref().is_some_and(|prepared| prepared.key != key) {
             *place = None;
@@ -120,7 +152,7 @@ mod tests {
     use super::*;
 
     fn key(trips: u64, chunk: u64, monotonic: bool) -> Key {
-        Key { trips, threads: 4, monotonic, chunk, place: 0 }
+        Key { trips, threads: 4, monotonic, chunk, place: 0, rule: Rule::Asked }
     }
 
     fn prepared(options: &str, inputs: Option<&str>, key: Key) -> Prepared {

@@ -13,11 +13,13 @@ use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
+use wire::loop_records::Clause as Written;
+
 use crate::bounds::Bounds;
 use crate::member::{Clause, Member};
-use crate::options::Options;
 use crate::runtime::{self, Work};
 use crate::team::Borrowed;
+use loops::options::Options;
 
 arch::thread_local_word!();
 
@@ -35,14 +37,14 @@ pub fn member() -> *mut Member {
 /// # Safety
 /// The result is not kept beyond the call that the program has made.
 #[inline]
-pub unsafe fn changing<'a>(is_runtime: bool) -> Option<&'a mut Member> {
+pub unsafe fn changing<'a>(written: Written) -> Option<&'a mut Member> {
     let mut member = member();
     if member.is_null() {
         member = top_level();
     }
     // SAFETY: the word is null or the address of a member of this thread, to which no other reference exists during a call of the program.
     let member = unsafe { member.as_mut() }?;
-    if is_runtime || member.options().all {
+    if is_changed(member.options(), written) {
         return Some(member);
     }
     member.leave_loop();
@@ -185,6 +187,11 @@ fn top_level() -> *mut Member {
 
 /// Returns whether loops change whose schedule is `runtime`, or `dynamic` or `guided`.
 #[inline]
-pub fn changes(is_runtime: bool) -> bool {
-    OPTIONS.get().is_some_and(|options| is_runtime || options.all)
+pub fn changes(written: Written) -> bool {
+    OPTIONS.get().is_some_and(|options| is_changed(options, written))
+}
+
+#[inline]
+fn is_changed(options: &Options, written: Written) -> bool {
+    options.all || matches!(written, Written::Runtime | Written::Auto)
 }

@@ -87,6 +87,27 @@ pub fn place() -> (u32, u32) {
     (thread, threads.max(thread + 1))
 }
 
+/// Values of omp_sched_t.
+pub const DYNAMIC: c_int = 2;
+/// As [`DYNAMIC`].
+pub const GUIDED: c_int = 3;
+/// As [`DYNAMIC`].
+pub const AUTO: c_int = 4;
+/// The bit of omp_sched_t that asks for a monotonic schedule.
+const MONOTONIC: c_int = c_int::MIN;
+
+static GET_SCHEDULE: RuntimeFunction = RuntimeFunction::new("omp_get_schedule\0");
+
+/// Returns the schedule of the calling thread's loops with `schedule(runtime)`, and its chunk; 0 if it has none.
+pub fn schedule() -> Option<(c_int, u64)> {
+    // SAFETY: `get` returns null or this function of OpenMP.
+    let function: Option<unsafe extern "C" fn(*mut c_int, *mut c_int)> = unsafe { transmute(GET_SCHEDULE.get()) };
+    let (mut kind, mut chunk) = (0, 0);
+    // SAFETY: a program may call this function at any point; the pointers are valid.
+    unsafe { function?(&raw mut kind, &raw mut chunk) };
+    Some((kind & !MONOTONIC, chunk.max(0) as u64))
+}
+
 /// Returns the number of regions that enclose the caller; -1 if the program has no OpenMP runtime.
 pub fn level() -> c_int {
     number(&LEVEL).unwrap_or(-1)

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Chain;
 use crate::instance::Instance;
+use crate::known::KnownLoop;
+use crate::member::Clause;
 use crate::plans::Plans;
+use loops::options::Options;
 
 /// Instances that this library has scheduled, without those of regions that have not ended.
 pub static INSTANCES: AtomicU64 = AtomicU64::new(0);
@@ -19,13 +22,38 @@ pub struct Team {
     pub chain: Chain<Instance>,
     /// Used by the thread that opens an instance.
     pub plans: UnsafeCell<Plans>,
+    /// The loops that the team has executed. Used by the thread that opens an instance.
+    #[allow(clippy::vec_box, reason = "slots point to them")]
+    known: UnsafeCell<Vec<Box<UnsafeCell<KnownLoop>>>>,
     /// Instances since the last reset. Changed by the thread that opens an instance.
     opened: UnsafeCell<u64>,
 }
 
 impl Team {
     fn new() -> Team {
-        Team { chain: Chain::new(), plans: UnsafeCell::new(Plans::default()), opened: UnsafeCell::new(0) }
+        Team {
+            chain: Chain::new(),
+            plans: UnsafeCell::new(Plans::default()),
+            known: UnsafeCell::default(),
+            opened: UnsafeCell::new(0),
+        }
+    }
+
+    /// Returns the loop of a clause.
+    ///
+    /// # Safety
+    /// Only the thread that opens an instance calls this.
+    pub unsafe fn known(&self, options: &Options, clause: &Clause) -> *mut KnownLoop {
+        // SAFETY: as for `count`.
+        let known = unsafe { &mut *self.known.get() };
+        // SAFETY: only the opening thread uses them.
+        if let Some(one) = known.iter().find(|one| unsafe { &*one.get() }.is(clause)) {
+            return one.get();
+        }
+        let one = Box::new(UnsafeCell::new(KnownLoop::new(options, clause)));
+        let place = one.get();
+        known.push(one);
+        place
     }
 
     /// Counts an instance.
@@ -74,7 +102,7 @@ impl Drop for Borrowed {
     fn drop(&mut self) {
         let Some(team) = self.0.take() else { return };
         // SAFETY: no thread stands in the chain, and the barrier orders what they have done before this.
-        if unsafe { team.chain.reset() } {
+        if unsafe { team.chain.reset(|instance| instance.close()) } {
             // SAFETY: nobody else uses the team.
             let opened = std::mem::take(unsafe { &mut *team.opened.get() });
             INSTANCES.fetch_add(opened, Ordering::Relaxed);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 pub use crate::checks::{Checks, Compared};
+use crate::loops::LoopsReport;
 use crate::noise::ProgramNoise;
 use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
@@ -47,6 +48,9 @@ pub struct Document {
     /// The result of overlapping, if it was requested (`--overlap`).
     #[serde(default)]
     pub overlap: Option<OverlapReport>,
+    /// What the program's loops did, if another schedule was requested (`--schedule`).
+    #[serde(default)]
+    pub loops: Option<LoopsReport>,
     /// What took time from the program's threads, if it was requested (`--noise`).
     #[serde(default)]
     pub noise: Option<ProgramNoise>,
@@ -73,6 +77,7 @@ impl Document {
             checks,
             pack: None,
             overlap: None,
+            loops: None,
             noise: None,
             quiet: None,
         }

@@ -19,6 +19,7 @@ pub mod guide;
 pub mod heat;
 pub mod html;
 pub mod json;
+pub mod loops;
 mod markup;
 pub mod matrix;
 pub mod noise;

@@ -1,4 +1,4 @@
-//! Decides which programs are started with the preload library, and adds it to them.
+//! Decides which programs are started with a library of cox, and adds it to them.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,10 +14,20 @@ use symbols::elf::Dynamic;
 use crate::launch::file_of;
 use crate::target::Launch;
 
-/// File name of the library.
-const FILE: &str = "libcox_preload.so";
-/// Variable that names another file for the library.
-const VARIABLE: &str = "COX_PRELOAD";
+/// A library that cox loads into programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// File name.
+    file: &'static str,
+    /// Variable that names another file.
+    variable: &'static str,
+}
+
+/// Barriers and tasks, from inside. It comes before the other one: the functions of both that it calls are then those of the other one.
+pub const PRELOAD: Library = Library { file: "libcox_preload.so", variable: "COX_PRELOAD" };
+/// Loop schedules.
+pub const LOOPS: Library = Library { file: "libcox_loops.so", variable: "COX_LOOPS_LIBRARY" };
+
 /// Variable with the libraries that the dynamic loader loads before a program's own.
 const LIST: &str = "LD_PRELOAD";
 /// Variable that tells the library not to load into child processes. Its value is the library's own path.
@@ -27,43 +37,58 @@ const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.s
 /// Maximum nesting of scripts: the kernel follows this many interpreters that are scripts themselves.
 const MAX_SCRIPTS: u32 = 4;
 
-/// Returns the path of the library: from COX_PRELOAD, else next to this executable, else where `make install` puts it.
-#[must_use]
-pub fn library() -> Option<PathBuf> {
-    if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        return Some(named.into());
+impl Library {
+    /// Returns its path: from its variable, else next to this executable, else where `make install` puts it.
+    #[must_use]
+    pub fn path(self) -> Option<PathBuf> {
+        if let Some(named) = env::var_os(self.variable).filter(|named| !named.is_empty()) {
+            return Some(named.into());
+        }
+        let own = env::current_exe().ok()?;
+        let folder = own.parent()?;
+        let places = [folder.join(self.file), folder.join("../lib/coxswain").join(self.file)];
+        places.into_iter().find_map(|place| place.canonicalize().ok())
     }
-    let own = env::current_exe().ok()?;
-    let folder = own.parent()?;
-    let places = [folder.join(FILE), folder.join("../lib/coxswain").join(FILE)];
-    places.into_iter().find_map(|place| place.canonicalize().ok())
+
+    /// Adds the library to a program, behind others that cox has added, if the program can load it and does not have it yet. Returns whether the program
+    /// has it now.
+    pub fn add_to(self, launch: &mut Launch) -> bool {
+        let Some(program) = launch.command.first() else { return false };
+        // LD_PRELOAD cannot contain a path with a blank or a colon.
+        let Some(library) =
+            self.path().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
+        else {
+            return false;
+        };
+        if file_of(program).is_none_or(|file| obstacle(&file).is_some()) {
+            return false;
+        }
+        let position = launch.variables.iter().position(|(name, _)| name == LIST);
+        let position = position.unwrap_or_else(|| {
+            launch.variables.push((LIST.into(), env::var_os(LIST).unwrap_or_default()));
+            launch.variables.len() - 1
+        });
+        let list = &mut launch.variables[position].1;
+        if list.as_bytes().split(|byte| *byte == b':').any(|word| word == library.as_os_str().as_bytes()) {
+            return true;
+        }
+        if !list.is_empty() {
+            list.push(":");
+        }
+        list.push(&library);
+        true
+    }
 }
 
-/// Adds the library to a program, if the program can load it and does not have it yet. With `alone`, child processes do not load it. Returns whether the
-/// program has it now.
+/// Adds [`PRELOAD`] to a program, if that is possible. With `alone`, child processes do not load it. Returns whether the program has it now.
 pub fn add_to(launch: &mut Launch, alone: bool) -> bool {
-    if launch.variables.iter().any(|(name, _)| name == LIST) {
-        return true;
-    }
-    let Some(program) = launch.command.first() else { return false };
-    // LD_PRELOAD cannot contain a path with a blank or a colon.
-    let Some(library) = library().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
-    else {
-        return false;
-    };
-    if file_of(program).is_none_or(|file| obstacle(&file).is_some()) {
-        return false;
-    }
-    let mut list = env::var_os(LIST).unwrap_or_default();
-    if !list.is_empty() {
-        list.push(":");
-    }
-    list.push(&library);
-    launch.variables.push((LIST.into(), list));
-    if alone {
+    let is_loaded = PRELOAD.add_to(launch);
+    if let Some(library) = PRELOAD.path().filter(|_| is_loaded && alone)
+        && !launch.variables.iter().any(|(name, _)| name == ALONE)
+    {
         launch.variables.push((ALONE.into(), library.into()));
     }
-    true
+    is_loaded
 }
 
 /// Returns the reason why a program's loader would not load the library, or why the program would fail with it; `None`

@@ -15,6 +15,7 @@ mod debug_file;
 mod frames;
 mod inside;
 mod large;
+mod lines;
 mod loader;
 mod names;
 mod table;
@@ -33,7 +34,8 @@ use machine::Root;
 use object::read::ReadRef;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
-pub use inside::{Part, has_inside};
+pub use inside::{LIBGOMP, LIBOMP, Part, has_inside};
+pub use lines::{Line, Lines};
 pub use loader::Dynamic;
 pub use unwinding::{Caller, ReadWord, Registers, UnwindTable};
 

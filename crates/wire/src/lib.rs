@@ -7,6 +7,7 @@
 //! - [`cells`]: reads the packed time integrals of `include/cox/cells.h`.
 //! - [`latency`]: the histograms of the lengths of waits, blocks and time slices.
 //! - [`log_linear`]: the buckets of histograms of lengths.
+//! - [`loop_records`]: what the loops of a process did.
 //! - [`noise`]: what the kernel does instead of running a thread.
 //! - [`trace_event`]: trace events, in 24 bytes each.
 //! - [`record`]: the result of an observation.
@@ -16,6 +17,7 @@ pub mod event;
 pub mod latency;
 pub mod layout;
 pub mod log_linear;
+pub mod loop_records;
 pub mod noise;
 pub mod preload;
 pub mod record;

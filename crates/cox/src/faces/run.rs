@@ -14,6 +14,7 @@ use report::Document;
 use report::comparison::Run;
 use report::pack::PackReport;
 use report::style::Style;
+use schedules::Scheduling;
 use session::Findings;
 use trace::Recording;
 
@@ -73,6 +74,7 @@ impl Outputs {
         let parts = (taken.as_ref(), phases.as_ref());
         let (mut document, recorded) = document(session, &mut observed, packed, counted.as_ref(), parts)?;
         document.quiet = quiet;
+        document.loops = findings.section::<Scheduling>();
         let written = self.write_document(&document, recorded, &observed, taken.as_ref(), all_threads);
         let figures = Run::of(&document);
         // The process usually ends now; freeing the accounts of 50,000 threads one by one would only take time.

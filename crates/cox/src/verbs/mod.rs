@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod explain;
 pub mod forecast;
 pub mod levels;
+pub mod loops;
 pub mod noise;
 pub mod once;
 pub mod pack;

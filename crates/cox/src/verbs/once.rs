@@ -26,11 +26,12 @@ pub struct Ran {
 /// Observes the target once and reports; `--repeat` has no effect here.
 pub fn once(options: &cli::Run) -> Result<Ran> {
     let target = targets::of_run(options)?;
+    let schedules = engines::schedules(options)?;
     // Outputs are opened first, so that a bad path is refused before the program starts.
     let outputs = Outputs::open(options)?;
     let recorder = outputs.recorder(options)?;
     let _together = engines::expected(options, recorder.as_ref());
-    let engines = engines::of_run(options, recorder);
+    let engines = engines::of_run(options, recorder, schedules);
     let run_context = RunContext::read(target.attached_to());
     let provenance = provenance::here("cox", target.attached_to());
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };

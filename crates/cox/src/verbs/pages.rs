@@ -16,6 +16,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
         SchemaOf::Run => schema_for!(report::Document),
         SchemaOf::QuietMeasure => schema_for!(report::quiet::LevelsReport),
+        SchemaOf::Loops => schema_for!(report::loops::LoopsDocument),
         SchemaOf::Quiet => schema_for!(report::quiet::QuietReport),
         SchemaOf::Pack => schema_for!(report::pack::PackReport),
         SchemaOf::Advise => schema_for!(report::advice::Advice),

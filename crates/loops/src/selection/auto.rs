@@ -2,7 +2,7 @@
 //!
 //!  1. A *round* is one instance with each schedule that is still in question. The first round is in the order of the
 //!     portfolio, from the lowest overhead on. No schedule can save more than imbalance and requests cost. So if these
-//!     cost less than [`LITTLE`] with a schedule, those with more overhead are not tried.
+//!     cost less than [`LITTLE`] with a schedule, and again when it is repeated, those with more overhead are not tried.
 //!  2. Later rounds are in random order, so that a change of the machine or of the program hits all schedules.
 //!  3. After each round, every schedule is compared with the *leader*, the one with the smallest median. The
 //!     logarithms of the quotients of their times, one per round, have a mean and a 95 % interval (Student). If the
@@ -43,6 +43,9 @@ pub struct Auto {
     /// Candidates that are still to be tried in this round, the next one last.
     round: Vec<usize>,
     selected: Option<usize>,
+    /// Whether imbalance and requests cost little in the last instance, which is now repeated: a thread that lost its CPU
+    /// may have balanced it by chance.
+    repeated: bool,
     change: Change,
     random: Random,
 }
@@ -56,6 +59,7 @@ impl Auto {
             candidates: Vec::new(),
             round: Vec::new(),
             selected: None,
+            repeated: false,
             change: Change::default(),
             random: Random::new(seed),
         };
@@ -111,10 +115,16 @@ impl Select for Auto {
         }
         // Without a time, the trial is repeated.
         let Some(time) = record.per_iteration_ns() else { return };
+        let is_first_round = self.candidates.iter().any(|(_, times)| times.is_empty());
+        let costs_little = is_first_round && record.lib + record.dispatch < LITTLE;
+        if costs_little && !std::mem::replace(&mut self.repeated, true) {
+            return;
+        }
+        self.repeated = false;
         if let Some(candidate) = self.round.pop() {
             self.candidates[candidate].1.push(time.ln());
         }
-        if record.lib + record.dispatch < LITTLE && self.candidates.iter().any(|(_, times)| times.is_empty()) {
+        if costs_little {
             self.candidates.retain(|(_, times)| !times.is_empty());
             self.round.clear();
         }
@@ -170,10 +180,22 @@ mod tests {
         tried.sort_unstable();
         assert_eq!(tried, [0, 1, 2, 3, 4]);
     }
+
+    /// The thread with less work lost its CPU for as long as the other one had more to do.
+    #[test]
+    fn balance_by_chance_ends_no_trial() {
+        let mut auto = Auto::new(3, 1);
+        for (schedule, lib) in [(0, 0.01), (0, 0.3), (1, 0.1), (2, 0.2)] {
+            assert_eq!(auto.select(), schedule);
+            auto.record(&Record { trips: 10, time_ns: 100.0, lib, dispatch: 0.0 });
+        }
+        assert_eq!(auto.selected(), None);
+    }
+
     #[test]
     fn a_balanced_loop_needs_no_trial_of_dearer_schedules() {
         let mut auto = Auto::new(5, 1);
-        for (schedule, lib) in [(0, 0.3), (1, 0.01)] {
+        for (schedule, lib) in [(0, 0.3), (1, 0.01), (1, 0.01)] {
             assert_eq!(auto.select(), schedule);
             auto.record(&Record { trips: 10, time_ns: 100.0 * (1.0 + 2.0 * lib), lib, dispatch: 0.0 });
         }

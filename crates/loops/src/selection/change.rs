@@ -1,7 +1,9 @@
 //! Whether a loop has changed since its schedule was selected.
 //!
 //! It has, if three instances in a row have a number of iterations that differs by more than a quarter, or if the
-//! smoothed load imbalance differs by more than ten points (Auto4OMP's threshold) from the one at the beginning.
+//! median load imbalance of the last eight instances differs by more than ten points (Auto4OMP's threshold) from that
+//! of the first eight. The median, because a thread that once loses its CPU for a time slice makes a short instance
+//! look as if one thread had done all the work.
 
 use crate::selection::record::Record;
 
@@ -14,20 +16,17 @@ const IN_A_ROW: u32 = 3;
 /// Difference of LIB that counts as a change.
 const LIB: f64 = 0.1;
 
-/// Instances whose mean is the imbalance at the beginning.
-const FIRST: u32 = 8;
-
-/// Weight of the last instance in the smoothed imbalance.
-const RECENT: f64 = 0.125;
+/// Instances whose median counts.
+const FEW: usize = 8;
 
 /// Watches a loop whose schedule is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Change {
     trips: u64,
     in_a_row: u32,
-    instances: u32,
-    first_lib: f64,
-    recent_lib: f64,
+    instances: usize,
+    first: f64,
+    recent: [f64; FEW],
 }
 
 impl Change {
@@ -38,15 +37,19 @@ impl Change {
         }
         let factor = record.trips.max(1) as f64 / self.trips.max(1) as f64;
         self.in_a_row = if (1.0 / TRIPS..=TRIPS).contains(&factor) { 0 } else { self.in_a_row + 1 };
-        self.instances = self.instances.saturating_add(1);
-        if self.instances <= FIRST {
-            self.first_lib += (record.lib - self.first_lib) / f64::from(self.instances);
-            self.recent_lib = self.first_lib;
-        } else {
-            self.recent_lib += RECENT * (record.lib - self.recent_lib);
+        self.recent[self.instances % FEW] = record.lib;
+        self.instances += 1;
+        if self.instances == FEW {
+            self.first = median(self.recent);
         }
-        self.in_a_row >= IN_A_ROW || (self.recent_lib - self.first_lib).abs() > LIB
+        let is_known = self.instances >= 2 * FEW;
+        self.in_a_row >= IN_A_ROW || is_known && (median(self.recent) - self.first).abs() > LIB
     }
+}
+
+fn median(mut values: [f64; FEW]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    (values[FEW / 2 - 1] + values[FEW / 2]) / 2.0
 }
 
 #[cfg(test)]
@@ -68,6 +71,15 @@ mod tests {
         assert!(!change.record(&record(1000, 0.1)));
         assert!(!change.record(&record(1000, 0.1)));
         assert!(change.record(&record(1000, 0.1)));
+    }
+
+    /// A thread that loses its CPU for a time slice.
+    #[test]
+    fn preemptions_are_no_change() {
+        let mut change = Change::default();
+        for instance in 0..200 {
+            assert!(!change.record(&record(100, if instance % 3 == 0 { 0.95 } else { 0.1 })), "{instance}");
+        }
     }
 
     #[test]

@@ -71,6 +71,6 @@ fn other(other: &Other) -> OtherProgram {
 
 /// Describes a process whose libgomp spins, and what the user can do about it.
 fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
-    let library = preload::library().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
+    let library = preload::PRELOAD.path().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
     SpinningRuntime::of_libgomp(wasteful.pid, wasteful.cpus_at_start, library.as_deref())
 }

@@ -211,7 +211,7 @@ unsafe extern "C" fn has_thread_data(object: *mut libc::dl_phdr_info, _: usize, 
     };
     // The thread-local data of system libraries are caches and error codes, which work on any thread.
     let systems = [&b"/lib"[..], b"/usr/lib"].iter().any(|folder| name.starts_with(folder)) || is_a_compilers(name);
-    let ours = name.ends_with(b"libcox_preload.so");
+    let ours = [&b"libcox_preload.so"[..], b"libcox_loops.so"].iter().any(|library| name.ends_with(library));
     let has = headers.iter().any(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0);
     (has && !systems && !ours).into()
 }

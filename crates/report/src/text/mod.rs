@@ -61,12 +61,13 @@ pub fn text(document: &Document, style: &Style) -> String {
     page.lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Returns the sections on packing, on overlapping and on quiet CPUs.
+/// Returns the sections on packing, on overlapping, on loops and on quiet CPUs.
 pub(crate) fn sections(document: &Document, style: &Style) -> impl Iterator<Item = Vec<String>> {
     let pack = document.pack.as_ref().map(|pack| pack.section(style));
     let overlap = document.overlap.as_ref().map(|overlap| overlap.section(style));
     let quiet = document.quiet.as_ref().map(|quiet| quiet.section(style));
-    pack.into_iter().chain(overlap).chain(quiet)
+    let loops = document.loops.as_ref().map(|loops| loops.section(style));
+    pack.into_iter().chain(overlap).chain(loops).chain(quiet)
 }
 
 /// Returns the sums over a program. If it is the only program, threads without an entry of their own are counted too.

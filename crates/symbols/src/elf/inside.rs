@@ -16,6 +16,11 @@ pub struct Part<'a> {
     pub strings: [&'a str; 2],
 }
 
+/// The marks of gcc's OpenMP runtime in a program's file: a function, and two strings (an environment variable, and the beginning of its messages).
+pub const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
+/// The marks of LLVM's OpenMP runtime, as in [`LIBGOMP`].
+pub const LIBOMP: Part<'_> = Part { function: "__kmpc_fork_call", strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
+
 /// Returns whether the library that `part` describes is linked into a program's file. Looks for the library's function among the program's symbols
 /// or, if the program has been stripped, for both of the library's string constants. False if the file cannot be read.
 #[must_use]

@@ -1,0 +1,228 @@
+//! A loop that a team has executed: its record, and the rule of its next instance.
+//!
+//! Only the thread that opens an instance uses this (see [`crate::chain`]), so nothing here needs a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use loops::figures::{Finish, imbalance};
+use loops::selection::auto::Auto;
+use loops::selection::{self, PORTFOLIO, Select};
+use loops::{Kind, Plan};
+use wire::loop_records::{Clause as Written, Record};
+
+use crate::finished::Part;
+use crate::member::Clause;
+use crate::plans::{Prepared, Rule};
+use crate::{clock, delays, file, runtime};
+use loops::options::{Options, Wanted};
+
+/// A loop of a team.
+pub struct KnownLoop {
+    place: usize,
+    written: Written,
+    /// `None` if there is no file, or no room in it.
+    record: Option<&'static Record>,
+    generation: u64,
+    /// Instances that were opened.
+    opened: u64,
+    trial: Option<Trial>,
+}
+
+/// The schedules that are tried for a loop.
+struct Trial {
+    schedules: Vec<Kind>,
+    auto: Auto,
+}
+
+/// What is measured in an instance, beside its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The time of each request.
+    pub requests: bool,
+    /// How long threads wait for a CPU.
+    pub delays: bool,
+}
+
+/// An instance that has ended.
+pub struct Ended<'i> {
+    /// Its plan.
+    pub prepared: &'i Prepared,
+    /// When the first thread arrived, ticks.
+    pub began: u64,
+    /// What was measured in it.
+    pub measured: Measured,
+    /// The value of the shared counter.
+    pub counter: u64,
+    /// What each thread did; `None` for a thread that did not come to the end.
+    pub parts: &'i [Option<Part>],
+}
+
+/// The second instance is timed (the first one makes plans and touches memory), and then one in this many.
+const TIMED_EVERY: u64 = 64;
+/// Two readings of a delay take about 2 µs, so in loops that are shorter than this (nanoseconds), they are made in one of [`SHORT_EVERY`] instances.
+const SHORT_NS: f64 = 100_000.0;
+const SHORT_EVERY: u64 = 16;
+
+impl KnownLoop {
+    /// Returns a loop that has not been executed yet.
+    pub fn new(options: &Options, clause: &Clause) -> KnownLoop {
+        let trial = matches!(options.wanted, Wanted::Auto).then(|| {
+            let fits = |kind: &Kind| !clause.monotonic || *kind != Kind::StaticSteal;
+            let schedules: Vec<Kind> = PORTFOLIO.into_iter().filter(fits).collect();
+            let auto = Auto::new(schedules.len(), clause.place as u64);
+            Trial { schedules, auto }
+        });
+        KnownLoop { place: clause.place, written: clause.written, record: None, generation: 0, opened: 0, trial }
+    }
+
+    /// Returns whether this is the loop of a clause.
+    #[inline]
+    pub fn is(&self, clause: &Clause) -> bool {
+        self.place == clause.place && self.written == clause.written
+    }
+
+    /// Returns the rule of the next instance, and what is to be measured.
+    #[inline]
+    pub fn open(&mut self, options: &Options, clause: &Clause, threads: u32) -> (Rule, Measured) {
+        if self.generation != file::generation() {
+            self.begin(clause, threads);
+        }
+        self.opened += 1;
+        let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
+        let delays = delays::are_wanted() && self.opened % self.delays_every() == 0;
+        let rule = match (&options.wanted, &mut self.trial) {
+            (Wanted::Auto, Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
+            (Wanted::AsWritten, _) => as_written(clause),
+            _ => Rule::Asked,
+        };
+        (rule, Measured { requests, delays })
+    }
+
+    #[cold]
+    fn begin(&mut self, clause: &Clause, threads: u32) {
+        self.generation = file::generation();
+        self.record = if clause.place == 0 { None } else { file::begin(clause.place) };
+        if let Some(record) = self.record {
+            Record::add(&record.threads, threads.into());
+            Record::add(&record.clause, clause.written.number());
+            Record::add(&record.clause_chunk, clause.chunk);
+            Record::add(&record.is_monotonic, clause.monotonic.into());
+        }
+    }
+
+    /// Adds an instance that has ended.
+    pub fn close(&mut self, ended: &Ended<'_>) {
+        let Ended { prepared, began, measured, parts, .. } = ended;
+        let key = &prepared.key;
+        let since = |at: u64| (at.wrapping_sub(*began) as i64).max(0) as u64;
+        if let Some(record) = self.record {
+            Record::add(&record.instances, 1);
+            Record::add(&record.substitutes, prepared.is_substitute.into());
+            Record::add(&record.trips, key.trips);
+            Record::add(&record.chunks, chunks(ended));
+            set_extremes(record, key.trips);
+            record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
+        }
+        let all: Vec<Part> = parts.iter().copied().flatten().collect();
+        if all.len() < parts.len() {
+            self.record.into_iter().for_each(|record| Record::add(&record.incomplete, 1));
+            return;
+        }
+        let wall = all.iter().map(|part| since(part.at)).max().unwrap_or(0);
+        let finish: u64 = all.iter().map(|part| since(part.at)).sum();
+        let (request, requests) = all.iter().fold((0, 0), |sum, part| (sum.0 + part.request, sum.1 + part.requests));
+        if let Some(record) = self.record {
+            Record::add(&record.wall, wall);
+            Record::add(&record.finish, finish);
+            Record::add(&record.request, request);
+            Record::add(&record.requests, requests);
+            if let Some(os_caused) = os_caused(ended, &all) {
+                Record::add(&record.delays_known, 1);
+                Record::add(&record.os_caused, os_caused);
+            }
+        }
+        // An instance whose requests were timed takes longer.
+        if !measured.requests {
+            self.learn(ended, &all, wall);
+        }
+    }
+
+    /// Returns in one of how many instances delays are measured: in all, if that takes little of the loop's time.
+    #[inline]
+    fn delays_every(&self) -> u64 {
+        let Some(record) = self.record else { return 1 };
+        let instances = record.instances.load(Ordering::Relaxed).max(1);
+        let mean_ns = record.wall.load(Ordering::Relaxed) as f64 * clock::ns_per_tick() / instances as f64;
+        if instances == 1 || mean_ns > SHORT_NS { 1 } else { SHORT_EVERY }
+    }
+
+    /// Tells the trial what the instance took.
+    fn learn(&mut self, ended: &Ended<'_>, parts: &[Part], wall: u64) {
+        let Some(Trial { schedules, auto }) = &mut self.trial else { return };
+        // A result may come after the next instance has begun. Then that has the same schedule, and only the first one counts.
+        if schedules[auto.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
+            return;
+        }
+        let ns = clock::ns_per_tick();
+        let finish = |part: &Part| Finish {
+            at_ns: (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns,
+            ..Finish::default()
+        };
+        let lib = imbalance(&parts.iter().map(finish).collect::<Vec<_>>()).map_or(0.0, |imbalance| imbalance.lib);
+        let dispatch =
+            self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + parts.len() as u64, wall, parts.len()));
+        auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
+    }
+}
+
+/// Returns the time by which an instance would have been shorter if no thread had waited for a CPU, ticks; `None` if the delays were not measured.
+fn os_caused(ended: &Ended<'_>, parts: &[Part]) -> Option<u64> {
+    let ns = clock::ns_per_tick();
+    let finish = |part: &Part| {
+        let at_ns = (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns;
+        Some(Finish { at_ns, wake_ns: part.waited_ns? as f64, preempt_ns: 0.0 })
+    };
+    let team: Vec<Finish> = parts.iter().map(finish).collect::<Option<_>>()?;
+    imbalance(&team).map(|imbalance| (imbalance.os_caused_ns / ns) as u64)
+}
+
+/// Returns the part of the threads' time that requests took, from the mean of those that were timed.
+fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
+    let read = |word: &AtomicU64| word.load(Ordering::Relaxed) as f64;
+    let timed = read(&record.requests);
+    if timed == 0.0 || wall == 0 {
+        return 0.0;
+    }
+    (read(&record.request) / timed * requests as f64 / (wall as f64 * threads as f64)).min(1.0)
+}
+
+fn set_extremes(record: &Record, trips: u64) {
+    record.least_trips.store(record.least_trips.load(Ordering::Relaxed).min(trips), Ordering::Relaxed);
+    record.most_trips.store(record.most_trips.load(Ordering::Relaxed).max(trips), Ordering::Relaxed);
+}
+
+/// Returns how many chunks the threads had.
+fn chunks(ended: &Ended<'_>) -> u64 {
+    match &ended.prepared.plan {
+        Plan::Fixed(fixed) => ended.counter.min(fixed.len()),
+        Plan::Table(table) => ended.counter.min(table.len()),
+        _ => ended.parts.iter().flatten().map(|part| part.chunks).sum(),
+    }
+}
+
+/// Returns the rule that the program's runtime would apply.
+fn as_written(clause: &Clause) -> Rule {
+    let (guided, auto) = if clause.is_libomp { (Kind::GssLlvm, Kind::GssLlvm) } else { (Kind::Gss, Kind::Static) };
+    match clause.written {
+        Written::Dynamic => Rule::Of(Kind::Ss, 0),
+        Written::Guided => Rule::Of(guided, 0),
+        Written::Auto => Rule::Of(auto, 0),
+        Written::Runtime => match runtime::schedule() {
+            Some((runtime::DYNAMIC, chunk)) => Rule::Of(Kind::Ss, chunk),
+            Some((runtime::GUIDED, chunk)) => Rule::Of(guided, chunk),
+            Some((runtime::AUTO, _)) => Rule::Of(auto, 0),
+            Some((_, chunk)) => Rule::Of(Kind::Static, chunk),
+            None => Rule::Of(Kind::Static, 0),
+        },
+    }
+}
