@@ -27,7 +27,7 @@ impl Place {
         std::os::unix::fs::symlink(cox.canonicalize().unwrap(), place.path("cox")).unwrap();
         fs::copy(library, place.path("libcox_loops.so")).unwrap();
         // Builds all of them.
-        workload("sedov");
+        let _ = workload("sedov");
         Some(place)
     }
 
@@ -74,7 +74,10 @@ fn a_study_prints_draws_and_continues() {
     let (code, text, errors) = place.bench(&words("study"));
     assert_eq!(code, 0, "{text}{errors}");
     assert!(errors.contains("round 1 of 1: 6 runs"), "{errors}");
-    assert!(text.contains("Roofline (figure 4.1 of the study)") && text.contains("Time, mandelbrot beside triad"), "{text}");
+    assert!(
+        text.contains("Roofline (figure 4.1 of the study)") && text.contains("Time, mandelbrot beside triad"),
+        "{text}"
+    );
 
     let json: Value = serde_json::from_slice(&fs::read(place.path("study.json")).unwrap()).unwrap();
     let cells = json["cells"].as_array().unwrap();

@@ -101,13 +101,3 @@ impl Cell {
         self.schedules.windows(2).all(|two| two[0] == two[1])
     }
 }
-
-/// Returns threads and binding in words, such as `2 threads, bound`.
-pub fn configuration(programs: Programs, threads: usize, bound: bool) -> String {
-    let threads = match threads {
-        1 => "1 thread".to_owned(),
-        many => format!("{many} threads"),
-    };
-    let each = if programs.is_co_run() { " each" } else { "" };
-    format!("{threads}{each}{}", if bound { ", bound" } else { "" })
-}

@@ -108,9 +108,8 @@ impl Setup {
     /// When a program is missing.
     pub fn command(&self, cell: &Cell, files: &Files) -> Result<Command> {
         let apps = cell.programs.apps().iter().zip(&cell.schedules).zip(&files.truths);
-        let programs: Vec<Vec<String>> = apps
-            .map(|((app, schedule), truth)| self.program(*app, schedule, cell, truth))
-            .collect::<Result<_>>()?;
+        let programs: Vec<Vec<String>> =
+            apps.map(|((app, schedule), truth)| self.program(*app, schedule, cell, truth)).collect::<Result<_>>()?;
         let mut command = self.observed(cell.observer, &programs, &files.observed)?;
         // What the caller's environment says about OpenMP must not change the cells.
         let names = ["NUM_THREADS", "SCHEDULE", "PLACES", "DYNAMIC", "THREAD_LIMIT", "PROC_BIND", "WAIT_POLICY"];
@@ -248,7 +247,10 @@ mod tests {
         assert!(words[5].starts_with(r"'env' 'LD_PRELOAD=/a/lib'\''.so' 'COX_SCHEDULE=ss,512'"), "{}", words[5]);
         assert!(words[5].contains("'--truth' '/t/1' '--bytes'"), "{}", words[5]);
         assert_eq!(words[6..9], ["--", "env", "LD_PRELOAD=/a/lib'.so"]);
-        assert_eq!((&words[9][..], &words[11..15]), ("COX_SCHEDULE=fac2", &["--threads", "3", "--truth", "/t/0"].map(str::to_owned)[..]));
+        assert_eq!(
+            (&words[9][..], &words[11..15]),
+            ("COX_SCHEDULE=fac2", &["--threads", "3", "--truth", "/t/0"].map(str::to_owned)[..])
+        );
         let set: Vec<(String, Option<String>)> = command
             .get_envs()
             .map(|(name, value)| {

@@ -175,7 +175,10 @@ mod tests {
     #[test]
     fn a_cell_is_noise_if_it_cannot_be_told_from_the_first_of_its_row() {
         let slow = [1.0, 1.1, 1.2, 1.3, 1.4];
-        let row = Row::new("row", &[vec![], runs(&slow), runs(&[2.0, 2.1, 2.2, 2.3, 2.4]), runs(&[1.05, 1.15, 1.25, 1.35, 0.5])]);
+        let row = Row::new(
+            "row",
+            &[vec![], runs(&slow), runs(&[2.0, 2.1, 2.2, 2.3, 2.4]), runs(&[1.05, 1.15, 1.25, 1.35, 0.5])],
+        );
         let noise: Vec<Option<bool>> = row.cells.iter().map(|cell| cell.map(|cell| cell.is_noise)).collect();
         assert_eq!(noise, [None, Some(false), Some(false), Some(true)]);
         let first = row.cells[1].unwrap();
@@ -193,7 +196,10 @@ mod tests {
         let times = |factors: [f64; 5]| without.iter().zip(factors).map(|(time, factor)| time * factor).collect();
         let row = Row::ratios(
             "cox",
-            &[(times([1.1, 1.11, 1.1, 1.09, 1.1]), without.clone()), (times([1.1, 0.9, 1.0, 1.2, 0.8]), without.clone())],
+            &[
+                (times([1.1, 1.11, 1.1, 1.09, 1.1]), without.clone()),
+                (times([1.1, 0.9, 1.0, 1.2, 0.8]), without.clone()),
+            ],
         );
         let [slower, same] = [row.cells[0].unwrap(), row.cells[1].unwrap()];
         assert!((slower.median - 1.1).abs() < 1e-9 && !slower.is_noise);
@@ -213,7 +219,9 @@ mod tests {
             columns: vec!["x".into(), "y".into()],
             rows: rows.clone(),
         };
-        let heat = |map: &Map, row: usize, column: usize| map.heat(&map.rows[row], map.rows[row].cells[column].unwrap().median);
+        let heat = |map: &Map, row: usize, column: usize| {
+            map.heat(&map.rows[row], map.rows[row].cells[column].unwrap().median)
+        };
         let (by_row, by_map) = (map(Scale::Row), map(Scale::Map));
         assert_eq!([heat(&by_row, 0, 0), heat(&by_row, 0, 1), heat(&by_row, 1, 0)], [0.0, 1.0, 0.0]);
         assert_eq!([heat(&by_map, 0, 0), heat(&by_map, 0, 1), heat(&by_map, 1, 0)], [0.0, 0.25, 1.0]);
@@ -221,13 +229,22 @@ mod tests {
 
     #[test]
     fn values_have_their_unit_and_spreads_have_none() {
-        let texts = [(Unit::Seconds, 1.5), (Unit::Share, 0.125), (Unit::Percent, 310.0), (Unit::PerSecond, 81.6), (Unit::Ratio, 1.0)]
-            .map(|(unit, value)| unit.text(value));
+        let texts = [
+            (Unit::Seconds, 1.5),
+            (Unit::Share, 0.125),
+            (Unit::Percent, 310.0),
+            (Unit::PerSecond, 81.6),
+            (Unit::Ratio, 1.0),
+        ]
+        .map(|(unit, value)| unit.text(value));
         assert_eq!(texts, ["1.500 s", "12.5 %", "310.0 %", "82/s", "1.000x"]);
         assert_eq!(Unit::Seconds.text(0.0125), "12.50 ms");
         // In the unit of the value, also where the spread alone would have another one.
         let spreads = [(0.002, 1.5), (0.002, 0.05)].map(|(spread, value)| Unit::Seconds.spread_beside(spread, value));
         assert_eq!(spreads, ["0.002", "2.00"]);
-        assert_eq!((Unit::Share.spread_beside(0.002, 0.1), Unit::PerSecond.spread_beside(3.0, 9.0)), ("0.2".into(), "3".into()));
+        assert_eq!(
+            (Unit::Share.spread_beside(0.002, 0.1), Unit::PerSecond.spread_beside(3.0, 9.0)),
+            ("0.2".into(), "3".into())
+        );
     }
 }

@@ -31,7 +31,12 @@ pub fn page(about: &[String], legend: &str, maps: &[Map], points: &[Point], ceil
     for (id, title, part) in SECTIONS {
         let pictures: Vec<Picture> = maps.iter().filter(|map| map.id.contains(part)).map(picture).collect();
         if !pictures.is_empty() {
-            sections.push(Section { id: id.to_owned(), title: title.to_owned(), text: vec![legend.to_owned()], pictures });
+            sections.push(Section {
+                id: id.to_owned(),
+                title: title.to_owned(),
+                text: vec![legend.to_owned()],
+                pictures,
+            });
         }
     }
     sheet(&Sheet {
@@ -73,7 +78,9 @@ fn picture(map: &Map) -> Picture {
         columns: map.columns.clone(),
         rows: map.rows.iter().map(row).collect(),
     };
-    let below = if map.rows.iter().flat_map(|row| &row.cells).flatten().any(|value| value.time_s.is_some()) && !map.id.starts_with("time") {
+    let below = if map.rows.iter().flat_map(|row| &row.cells).flatten().any(|value| value.time_s.is_some())
+        && !map.id.starts_with("time")
+    {
         " In brackets: the median time of the program."
     } else {
         ""
@@ -117,7 +124,10 @@ mod tests {
     #[test]
     fn maps_are_in_their_sections_with_marks_and_times() {
         let runs = |figures: [f64; 3]| figures.map(|figure| (figure, Some(0.5))).to_vec();
-        let rows = vec![crate::study::map::Row::new("triad, 2 threads", &[runs([0.1, 0.1, 0.2]), runs([0.1, 0.3, 0.3]), vec![]])];
+        let rows = vec![crate::study::map::Row::new(
+            "triad, 2 threads",
+            &[runs([0.1, 0.1, 0.2]), runs([0.1, 0.3, 0.3]), vec![]],
+        )];
         let map = Map {
             id: "idle-alone".into(),
             title: "Idle CPUs".into(),

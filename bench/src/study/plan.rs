@@ -58,8 +58,7 @@ impl Factors {
                         if bound && threads > self.cpus as usize {
                             continue;
                         }
-                        let cell =
-                            |observer| Cell { programs, schedules: schedules.clone(), threads, bound, observer };
+                        let cell = |observer| Cell { programs, schedules: schedules.clone(), threads, bound, observer };
                         let is_studied = self.is_studied(&cell(Observer::Cox));
                         let observers = self.observers.iter().filter(|at| is_studied || **at == Observer::Cox);
                         cells.extend(observers.map(|observer| cell(*observer)));
@@ -162,9 +161,8 @@ mod tests {
 
     #[test]
     fn different_schedules_are_all_ordered_pairs() {
-        let cells = |pairs: &[Pairs]| {
-            Factors { pairs: pairs.to_vec(), ..factors(&[Programs::Both]) }.cells().unwrap().len()
-        };
+        let cells =
+            |pairs: &[Pairs]| Factors { pairs: pairs.to_vec(), ..factors(&[Programs::Both]) }.cells().unwrap().len();
         assert_eq!(cells(&[Pairs::Same]), 7 * 5);
         assert_eq!(cells(&[Pairs::Different]), 7 * 6 * 5);
         assert_eq!(cells(&[Pairs::Same, Pairs::Different]), 7 * 7 * 5);

@@ -30,13 +30,24 @@ pub struct Setting {
     pub bound: bool,
 }
 
+impl Setting {
+    /// Returns threads and binding in words, such as `2 threads, bound`.
+    pub fn words(self) -> String {
+        let threads = match self.threads {
+            1 => "1 thread".to_owned(),
+            many => format!("{many} threads"),
+        };
+        let each = if self.programs.is_co_run() { " each" } else { "" };
+        format!("{threads}{each}{}", if self.bound { ", bound" } else { "" })
+    }
+}
+
 impl Results {
     /// Returns the settings that were measured, of one program or of two.
     pub fn settings(&self, is_co_run: bool) -> Vec<Setting> {
         let of = |cell: &Cell| Setting { programs: cell.programs, threads: cell.threads, bound: cell.bound };
         let cells = self.cells.iter().map(|measured| &measured.cell);
-        let mut settings: Vec<Setting> =
-            cells.filter(|cell| cell.programs.is_co_run() == is_co_run).map(of).collect();
+        let mut settings: Vec<Setting> = cells.filter(|cell| cell.programs.is_co_run() == is_co_run).map(of).collect();
         settings.sort();
         settings.dedup();
         settings

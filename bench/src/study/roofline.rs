@@ -6,8 +6,8 @@
 use compare::stats::median;
 use serde::Serialize;
 
-use super::cell::Observer;
 use super::ceilings::Ceilings;
+use super::cell::Observer;
 use super::results::{Results, Setting};
 use super::sample::Program;
 
@@ -32,10 +32,15 @@ pub fn points(results: &Results, ceilings: &Ceilings, cpus: usize) -> Vec<Point>
     let settings = results.settings(false);
     let fitting = |setting: &&Setting| !setting.bound && setting.threads <= cpus;
     let most = |setting: &&Setting| {
-        settings.iter().filter(fitting).all(|other| other.programs != setting.programs || other.threads <= setting.threads)
+        settings
+            .iter()
+            .filter(fitting)
+            .all(|other| other.programs != setting.programs || other.threads <= setting.threads)
     };
     let of = |setting: &Setting| {
-        let at = |observer| results.schedules.iter().filter_map(move |schedule| point(results, ceilings, *setting, schedule, observer));
+        let at = |observer| {
+            results.schedules.iter().filter_map(move |schedule| point(results, ceilings, *setting, schedule, observer))
+        };
         let fastest = |points: &mut dyn Iterator<Item = Point>| {
             points.max_by(|a, b| a.operations_per_s.total_cmp(&b.operations_per_s))
         };
@@ -44,7 +49,13 @@ pub fn points(results: &Results, ceilings: &Ceilings, cpus: usize) -> Vec<Point>
     settings.iter().filter(fitting).filter(most).filter_map(of).collect()
 }
 
-fn point(results: &Results, ceilings: &Ceilings, setting: Setting, schedule: &String, observer: Observer) -> Option<Point> {
+fn point(
+    results: &Results,
+    ceilings: &Ceilings,
+    setting: Setting,
+    schedule: &String,
+    observer: Observer,
+) -> Option<Point> {
     let runs: Vec<&Program> =
         results.same(setting, schedule, observer).iter().filter_map(|run| run.programs.first()).collect();
     let first = runs.first()?;

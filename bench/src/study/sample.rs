@@ -130,7 +130,8 @@ impl Sample {
 impl Idle {
     /// Divides the idle time of a co-run. `None` if no CPU was seen.
     fn of_co_run(co_run: &CoRun, cpus: u64) -> Option<Idle> {
-        let seen: u64 = co_run.phases.iter().map(|phase| (phase.length_ns * cpus).saturating_sub(phase.unseen_ns)).sum();
+        let seen: u64 =
+            co_run.phases.iter().map(|phase| (phase.length_ns * cpus).saturating_sub(phase.unseen_ns)).sum();
         let of = |usable_by: &[usize]| {
             let idle = co_run.phases.iter().flat_map(|phase| &phase.idle).filter(|idle| idle.usable_by == usable_by);
             share(idle.map(|idle| idle.idle_ns).sum(), seen)

@@ -118,11 +118,8 @@ fn page(
     window: Window,
 ) -> Result<String, std::fmt::Error> {
     let of_names = |thread: &&Thread| options.of.is_empty() || options.of.contains(&thread.comm);
-    let ours = if options.of.is_empty() {
-        Sums::of(account)
-    } else {
-        Sums::over(summary::threads(account).filter(of_names))
-    };
+    let ours =
+        if options.of.is_empty() { Sums::of(account) } else { Sums::over(summary::threads(account).filter(of_names)) };
     let waited_ns = ours.wake_delay_ns.saturating_add(ours.preempt_wait_ns);
     let busy_ns = Sums::of(account).run_ns;
     let idle_ns = u64::from(window.cpus).saturating_mul(window.length_ns).saturating_sub(busy_ns);

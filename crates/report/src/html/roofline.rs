@@ -85,7 +85,12 @@ impl Roofline {
             Safe(&self.title)
         );
         for mark in across.marks() {
-            write!(out, "<path class=\"grid\" d=\"M{0:.1} {TOP}V{bottom}\"/><text x=\"{0:.1}\" y=\"{1}\">{mark}</text>", x(mark), bottom + 17.0);
+            write!(
+                out,
+                "<path class=\"grid\" d=\"M{0:.1} {TOP}V{bottom}\"/><text x=\"{0:.1}\" y=\"{1}\">{mark}</text>",
+                x(mark),
+                bottom + 17.0
+            );
         }
         for mark in up.marks() {
             write!(
@@ -201,6 +206,9 @@ mod tests {
         // The slope ends where the highest roof begins, at 10 operations per byte.
         let ridge = format!("L{:.1} {:.1}H", place(0.75), HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * 2.0 / 3.0);
         assert!(svg.contains(&ridge), "{ridge} in {svg}");
-        assert!(svg.contains("mandelbrot: 5 Gop/s, moves no data") && svg.contains("triad: 1 Gop/s, 0.10 operations per byte"));
+        assert!(
+            svg.contains("mandelbrot: 5 Gop/s, moves no data")
+                && svg.contains("triad: 1 Gop/s, 0.10 operations per byte")
+        );
     }
 }
