@@ -1,7 +1,7 @@
 //! The maps as a page.
 
 use report::html::roofline::{self as drawn, Roofline};
-use report::html::sheet::{Picture, Section, Sheet, sheet};
+use report::html::sheet::{Drawing, Section, Sheet, sheet};
 use report::matrix::{Cell, Matrix, Row};
 
 use super::ceilings::Ceilings;
@@ -26,16 +26,16 @@ pub fn page(about: &[String], legend: &str, maps: &[Map], points: &[Point], ceil
         id: "roofline".to_owned(),
         title: "What limits the programs".to_owned(),
         text: Vec::new(),
-        pictures: vec![Picture::Roofline(roofline(points, ceilings))],
+        drawings: vec![Drawing::Roofline(roofline(points, ceilings))],
     }];
     for (id, title, part) in SECTIONS {
-        let pictures: Vec<Picture> = maps.iter().filter(|map| map.id.contains(part)).map(picture).collect();
-        if !pictures.is_empty() {
+        let drawings: Vec<Drawing> = maps.iter().filter(|map| map.id.contains(part)).map(drawing).collect();
+        if !drawings.is_empty() {
             sections.push(Section {
                 id: id.to_owned(),
                 title: title.to_owned(),
                 text: vec![legend.to_owned()],
-                pictures,
+                drawings,
             });
         }
     }
@@ -66,7 +66,7 @@ fn roofline(points: &[Point], ceilings: &Ceilings) -> Roofline {
     }
 }
 
-fn picture(map: &Map) -> Picture {
+fn drawing(map: &Map) -> Drawing {
     let figure = map.figure.map_or(String::new(), |figure| format!(" (figure {figure} of the study)"));
     let row = |row: &super::map::Row| Row {
         name: row.name.clone(),
@@ -94,7 +94,7 @@ fn picture(map: &Map) -> Picture {
     if let Some(first) = about.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    Picture::Colours { matrix, note: format!("{about}.{below}{colours}"), ends }
+    Drawing::Colours { matrix, note: format!("{about}.{below}{colours}"), ends }
 }
 
 fn cell(map: &Map, row: &super::map::Row, value: Option<&Value>) -> Cell {

@@ -30,13 +30,13 @@ pub struct Section {
     pub title: String,
     /// Paragraphs at its beginning.
     pub text: Vec<String>,
-    /// Its pictures.
-    pub pictures: Vec<Picture>,
+    /// Its drawings.
+    pub drawings: Vec<Drawing>,
 }
 
-/// A picture of a section.
+/// A drawing of a section.
 #[derive(Clone, Debug)]
-pub enum Picture {
+pub enum Drawing {
     /// A table of colours.
     Colours {
         /// The table.
@@ -62,18 +62,18 @@ pub fn sheet(sheet: &Sheet) -> String {
     for section in &sheet.sections {
         frame::section(&mut out, &section.id, &section.title, |out| {
             section.text.iter().for_each(|line| writeln!(out, "<p>{}</p>", Safe(line)));
-            section.pictures.iter().for_each(|picture| picture.write(out));
+            section.drawings.iter().for_each(|drawing| drawing.write(out));
         });
     }
     frame::close(&mut out, &sheet.version, &sheet.pages, Script::None);
     out.0
 }
 
-impl Picture {
+impl Drawing {
     fn write(&self, out: &mut Markup) {
         match self {
-            Picture::Roofline(roofline) => roofline.write(out),
-            Picture::Colours { matrix, note, ends } => {
+            Drawing::Roofline(roofline) => roofline.write(out),
+            Drawing::Colours { matrix, note, ends } => {
                 plot::caption(out, &matrix.title, note);
                 let title = Safe(&matrix.title);
                 writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">");
@@ -105,9 +105,9 @@ mod tests {
             columns: vec!["static".into(), "<b>".into()],
             rows: vec![Row { name: "a&b".into(), cells }],
         };
-        let colours = Picture::Colours { matrix, note: "seconds".into(), ends: Some(("1 s".into(), "2 s".into())) };
+        let colours = Drawing::Colours { matrix, note: "seconds".into(), ends: Some(("1 s".into(), "2 s".into())) };
         let section =
-            Section { id: "time".into(), title: "Time".into(), text: vec!["<i>".into()], pictures: vec![colours] };
+            Section { id: "time".into(), title: "Time".into(), text: vec!["<i>".into()], drawings: vec![colours] };
         let page = sheet(&Sheet {
             title: "Study <1>".into(),
             version: "1.2".into(),
