@@ -119,7 +119,7 @@ mod tests {
                 programs: (0..programs.apps().len()).map(program).collect(),
                 idle: (observer == Observer::Cox)
                     .then(|| Idle { all: 0.6, divided: programs.is_co_run().then_some(divided) }),
-                percentages: (observer == Observer::Perf).then(|| Percentages {
+                percentages: (observer == Observer::Perf).then_some(Percentages {
                     study: Three { migration: 1.0, switches: 2.0, idle: 3.0 },
                     cox: Three { migration: 4.0, switches: 5.0, idle: 6.0 },
                     blocked: 0.0,

@@ -57,7 +57,8 @@ pub fn percentages(results: &Results) -> Vec<Map> {
         ),
         ("idle", "4.6, A.1", "idle CPUs", |three| three.idle),
     ];
-    let whose: [(&str, fn(&Percentages) -> Three); 2] =
+    type Whose = fn(&Percentages) -> Three;
+    let whose: [(&str, Whose); 2] =
         [("study", |percentages| percentages.study), ("cox", |percentages| percentages.cox)];
     let mut settings = results.settings(false);
     settings.extend(results.settings(true));

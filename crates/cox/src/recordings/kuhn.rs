@@ -79,10 +79,10 @@ pub fn write(
     let ending = perfdata::read(&mut file, &(around.known)(), |event| {
         let line = thread_table.take(event).filter(|line| counts(names, &thread_table, line.who));
         line.iter().for_each(|line| theirs.add(line));
-        if let Kind::Migration { tid, .. } = event.kind {
-            if counts(names, &thread_table, Who::Thread(tid.cast_signed())) {
-                moved.pending.entry(tid).or_default().push(event.t_ns);
-            }
+        if let Kind::Migration { tid, .. } = event.kind
+            && counts(names, &thread_table, Who::Thread(tid.cast_signed()))
+        {
+            moved.pending.entry(tid).or_default().push(event.t_ns);
         }
         if making.take(event)? {
             making.stretches().iter().for_each(|stretch| moved.tell(stretch));
