@@ -145,6 +145,9 @@ if built mandelbrot; then
     unset OMP_SCHEDULE
     run $picture --no-verify
     equal "unverified mandelbrot" "$(grep -c verified "$scratch/out")" 0
+    # Each pixel has one iteration of 8 operations: 3 loops of 4 steps over 64 x 64 pixels.
+    works $picture --iteration-limit 1
+    equal "operations of mandelbrot" "$(grep -o '"operations":393216,"bytes":0,' "$scratch/truth" | wc -l)" 1
 fi
 refuses 2 mandelbrot --size 0
 refuses 2 mandelbrot --verify --no-verify
@@ -157,6 +160,7 @@ if built sedov; then
     blast="sedov --size 10 --steps 8"
     works $blast --threads 2
     reference="0 checksum $(grep -o '"checksum":"0x[0-9a-f]*' "$scratch/truth" | cut -d'"' -f4)"
+    counted=$(grep -o '"operations":[0-9]*,"bytes":[0-9]*' "$scratch/truth")
     # A loop has 9 instances, or more if its step had to make the lists of neighbours twice.
     equal "loops in the truth of sedov" "$(grep -o '"instances":\(9\|1[0-9]\),' "$scratch/truth" | wc -l)" 16
     equal "its loops with schedule(runtime)" "$(grep -o '"schedule":"runtime"' "$scratch/truth" | wc -l)" 3
@@ -167,6 +171,8 @@ if built sedov; then
         equal "sedov with schedule:threads $schedule_threads" "$code $(sedov_checksum)" "$reference"
     done
     unset OMP_SCHEDULE
+    works $blast --threads 3
+    equal "what sedov counts with another team" "$(grep -o '"operations":[0-9]*,"bytes":[0-9]*' "$scratch/truth")" "$counted"
     equal "what sedov says about the radius of a short run" "$(grep -c 'shock radius .* not compared' "$scratch/out")" 1
     # Long enough to compare the radius, which must not be left out. The factors are those of Kamm and Timmes (2007).
     works sedov --size 16 --steps 52
@@ -195,6 +201,10 @@ refuses 2 losses --dir /no/such/directory --writes 1
 
 # triad, imbalance, hog
 works triad --bytes 1M --repeats 3
+if built triad; then
+    # 131,072 elements: 2 operations and 24 bytes for each, three times.
+    equal "operations of triad" "$(grep -o '"operations":786432,"bytes":9437184,' "$scratch/truth" | wc -l)" 1
+fi
 works triad --bytes 1000K --seconds 0.05 --threads 3
 refuses 2 triad --bytes 12Q
 works imbalance --threads 2 --factor 3 --seconds 0.1

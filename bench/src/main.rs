@@ -6,7 +6,6 @@ mod common;
 mod data;
 mod interrupt;
 mod json;
-mod kuhn;
 mod loops;
 mod memory;
 mod named;
@@ -21,6 +20,7 @@ mod rounds;
 mod runtimes;
 mod stats;
 mod stopwatch;
+mod study;
 mod table;
 mod tools;
 mod ulp;
@@ -50,8 +50,9 @@ enum Verb {
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
     Trace(overhead::Tracing),
-    /// What the scheduler costs mandelbrot and triad, alone and together, for each number of threads, OMP_WAIT_POLICY and pinning
-    Kuhn(kuhn::Options),
+    /// What the scheduler costs programs under different loop schedules, alone and together: the study of Kuhn (2022)
+    #[command(visible_alias = "kuhn")]
+    Study(study::Options),
     /// How large the HTML page of a run is, and how long a browser takes to open it: for one thread, and for thousands
     Page(page::Options),
     /// What packing gains: threads on fewer CPUs, compared with taskset and with fewer threads
@@ -121,7 +122,7 @@ fn main() -> ExitCode {
         Verb::Trace(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::trace(&options, &interrupt)).map(exit_code)
         }
-        Verb::Kuhn(options) => Interrupt::catch().and_then(|interrupt| kuhn::kuhn(&options, &interrupt)),
+        Verb::Study(options) => Interrupt::catch().and_then(|interrupt| study::study(&options, &interrupt)),
         Verb::Page(options) => Interrupt::catch().and_then(|interrupt| page::page(&options, &interrupt)),
         Verb::Pack(pack::Options { what: Some(pack::What::Palm(options)), .. }) => pack::palm_live::palm(&options),
         Verb::Changes { what: Guard::Guard { journal } } => guard(&journal),
@@ -185,6 +186,16 @@ mod tests {
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name) {
             let line = ["cox-bench", verb, "--json", "-", "--cox", "cox", "--workloads", "folder"];
             assert!(Cli::try_parse_from(line).is_ok(), "{verb}");
+        }
+    }
+
+    #[test]
+    fn the_study_has_its_former_name_and_options() {
+        let line = ["cox-bench", "kuhn", "--runs", "5", "--programs", "both", "--threads", "1", "--seconds", "0.5"];
+        assert!(matches!(Cli::try_parse_from(line).unwrap().verb, Verb::Study(_)));
+        assert!(Cli::try_parse_from(["cox-bench", "study", "--schedules", "static,ss:64"]).is_ok());
+        for bad in [["--schedules", "fac"], ["--schedules", "ss:0"], ["--programs", "heat"], ["--runs", "0"]] {
+            assert!(Cli::try_parse_from(["cox-bench", "study"].iter().chain(&bad)).is_err(), "{bad:?}");
         }
     }
 

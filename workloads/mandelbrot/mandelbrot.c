@@ -84,38 +84,57 @@ static uint64_t pixel_digest(long pixel, unsigned count)
     return mixed * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-static uint64_t constant_loop(const struct picture *picture, struct view view)
+// Sums over the pixels of a loop.
+struct loop_sums {
+    uint64_t checksum;
+    uint64_t iterations;    // of all pixels' orbits
+};
+
+// Floating-point operations of an iteration of an orbit: the squares of re and im, their sum and difference, twice
+// re times im, and the additions of c. Comparisons do not count. The loops move no memory.
+enum { OPERATIONS_PER_ITERATION = 8 };
+
+static struct loop_sums constant_loop(const struct picture *picture, struct view view)
 {
     const long pixels = picture->size * picture->size;
-    uint64_t checksum = 0;
-#pragma omp parallel for schedule(runtime) reduction(+ : checksum)
-    for (long pixel = 0; pixel < pixels; pixel++)
-        checksum += pixel_digest(pixel, pixel_iterations(picture, view, pixel));
-    return checksum;
+    uint64_t checksum = 0, iterations = 0;
+#pragma omp parallel for schedule(runtime) reduction(+ : checksum, iterations)
+    for (long pixel = 0; pixel < pixels; pixel++) {
+        unsigned count = pixel_iterations(picture, view, pixel);
+        checksum += pixel_digest(pixel, count);
+        iterations += count;
+    }
+    return (struct loop_sums){checksum, iterations};
 }
 
-static uint64_t rising_loop(const struct picture *picture, struct view view)
+static struct loop_sums rising_loop(const struct picture *picture, struct view view)
 {
     const long pixels = picture->size * picture->size;
-    uint64_t checksum = 0;
-#pragma omp parallel for schedule(runtime) reduction(+ : checksum)
-    for (long pixel = 0; pixel < pixels; pixel++)
-        checksum += pixel_digest(pixel, pixel_iterations(picture, view, pixel));
-    return checksum;
+    uint64_t checksum = 0, iterations = 0;
+#pragma omp parallel for schedule(runtime) reduction(+ : checksum, iterations)
+    for (long pixel = 0; pixel < pixels; pixel++) {
+        unsigned count = pixel_iterations(picture, view, pixel);
+        checksum += pixel_digest(pixel, count);
+        iterations += count;
+    }
+    return (struct loop_sums){checksum, iterations};
 }
 
-static uint64_t falling_loop(const struct picture *picture, struct view view)
+static struct loop_sums falling_loop(const struct picture *picture, struct view view)
 {
     const long pixels = picture->size * picture->size;
-    uint64_t checksum = 0;
-#pragma omp parallel for schedule(runtime) reduction(+ : checksum)
-    for (long pixel = 0; pixel < pixels; pixel++)
-        checksum += pixel_digest(pixel, pixel_iterations(picture, view, pixel));
-    return checksum;
+    uint64_t checksum = 0, iterations = 0;
+#pragma omp parallel for schedule(runtime) reduction(+ : checksum, iterations)
+    for (long pixel = 0; pixel < pixels; pixel++) {
+        unsigned count = pixel_iterations(picture, view, pixel);
+        checksum += pixel_digest(pixel, count);
+        iterations += count;
+    }
+    return (struct loop_sums){checksum, iterations};
 }
 
 // Three separate functions, so that tools that identify loops by their code can distinguish them.
-static uint64_t (*const loop_bodies[LOOP_COUNT])(const struct picture *, struct view) = {
+static struct loop_sums (*const loop_bodies[LOOP_COUNT])(const struct picture *, struct view) = {
     constant_loop, rising_loop, falling_loop};
 
 static uint64_t serial_loop(const struct picture *picture, struct view view)
@@ -182,15 +201,16 @@ int main(int argc, char **argv)
 
     const struct picture picture = {(long)size, (long)steps, (unsigned)iteration_limit};
     threads = team_prepare(threads);
-    uint64_t checksums[LOOP_COUNT] = {0}, loop_ns[LOOP_COUNT] = {0};
+    uint64_t checksums[LOOP_COUNT] = {0}, loop_ns[LOOP_COUNT] = {0}, iterations = 0;
     struct team team;
     team_begin(&team, truth_wanted(&truth));
     uint64_t begin_ns = monotonic_ns();
     for (long step = 0; step < picture.steps; step++) {
         for (enum loop_kind loop = 0; loop < LOOP_COUNT; loop++) {
             uint64_t loop_begin_ns = monotonic_ns();
-            checksums[loop] = add_step(
-                checksums[loop], loop_bodies[loop](&picture, view_at(loop, step, picture.steps)));
+            struct loop_sums sums = loop_bodies[loop](&picture, view_at(loop, step, picture.steps));
+            checksums[loop] = add_step(checksums[loop], sums.checksum);
+            iterations += sums.iterations;
             loop_ns[loop] += monotonic_ns() - loop_begin_ns;
         }
     }
@@ -214,6 +234,8 @@ int main(int argc, char **argv)
     truth_u64(&truth, "steps", steps);
     truth_string(&truth, "schedule", schedule);
     truth_u64(&truth, "elapsed_ns", elapsed_ns);
+    truth_u64(&truth, "operations", OPERATIONS_PER_ITERATION * iterations);
+    truth_u64(&truth, "bytes", 0);
     truth_hex(&truth, "checksum", checksum);
     truth_bool(&truth, "verified", verified);
     truth_array_begin(&truth, "loops");

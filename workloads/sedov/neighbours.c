@@ -77,8 +77,9 @@ static void look_along(struct nearby *nearby, const struct cells *cells, long ho
     }
 }
 
+// Adds the number of particles that it looks at to `candidates`.
 static uint32_t find_around(const struct neighbours *neighbours, const struct cells *cells,
-                            const struct particles *particles, size_t i)
+                            const struct particles *particles, size_t i, uint64_t *candidates)
 {
     const long home = cells->cell_of[i], edge = cells->edge, range = cells->range[home];
     const double own_reach = 2 * particles->smoothing[i];
@@ -94,8 +95,10 @@ static uint32_t find_around(const struct neighbours *neighbours, const struct ce
             for (long l = 0; l < x.count; l++) {
                 const long cell = row + x.cell[l];
                 const double reach = larger(own_reach, cells->reach[cell]);
-                if (gap_squared + x.gap_squared[l] < reach * reach)
+                if (gap_squared + x.gap_squared[l] < reach * reach) {
+                    *candidates += cells->begin[cell + 1] - cells->begin[cell];
                     count = find_in_cell(neighbours, cells, particles, i, cell, count);
+                }
             }
         }
     return count;
@@ -104,15 +107,17 @@ static uint32_t find_around(const struct neighbours *neighbours, const struct ce
 static void find(struct neighbours *neighbours, const struct cells *cells, const struct particles *particles,
                  struct loops *loops)
 {
+    uint64_t candidates = 0;
     LOOP_BEGIN(loops, LOOP_FIND_NEIGHBOURS);
-#pragma omp parallel
+#pragma omp parallel reduction(+ : candidates)
     {
 #pragma omp for schedule(static) nowait
         for (size_t i = 0; i < particles->count; i++)
-            neighbours->counts[i] = find_around(neighbours, cells, particles, i);
+            neighbours->counts[i] = find_around(neighbours, cells, particles, i, &candidates);
         loop_thread_finished(loops);
     }
     loop_end(loops);
+    neighbours->candidates += candidates;
 }
 
 // Returns the particle's term of a sum that is 0 if each pair is in both lists: for each pair, the particle with the
@@ -168,4 +173,5 @@ void neighbours_find(struct neighbours *neighbours, const struct cells *cells, c
     if (sums.balance != 0)
         check_failed("a particle is not in the list of one of its neighbours");
     neighbours->total = sums.total;
+    neighbours->pairs += sums.total;
 }

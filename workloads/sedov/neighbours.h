@@ -16,6 +16,9 @@ struct neighbours {
     uint32_t *lists;       // particle i has lists[i * capacity] and the following
     uint32_t *counts;      // by particle
     uint64_t total;        // sum of all counts
+    // Since the start: the sum of `total` over all steps, and particles of which it was computed whether they are
+    // neighbours.
+    uint64_t pairs, candidates;
 };
 
 void neighbours_create(struct neighbours *neighbours, const struct particles *particles);

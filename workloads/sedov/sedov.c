@@ -7,7 +7,7 @@
 //   neighbours   the list of each particle              totals    energy, momentum, shock radius
 //   spline       the kernel                             exact     the solution for the shock radius
 //   density      density, pressure, smoothing length    checks    what is checked particle by particle
-//   loops        the loops' names and times
+//   loops        the loops' names and times               counts    operations and bytes of a run
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "cells.h"
 #include "checks.h"
 #include "clocks.h"
+#include "counts.h"
 #include "density.h"
 #include "exact.h"
 #include "fail.h"
@@ -202,6 +203,8 @@ static void write_truth(struct truth *truth, const struct run *run, const struct
     truth_u64(truth, "steps", run->steps);
     truth_string(truth, "schedule", run->schedule);
     truth_u64(truth, "elapsed_ns", run->elapsed_ns);
+    truth_u64(truth, "operations", counts_operations(&blast->neighbours));
+    truth_u64(truth, "bytes", counts_bytes(&blast->neighbours, blast->particles.count, run->steps + 1));
     truth_double(truth, "gamma", blast->particles.gamma);
     truth_double(truth, "time", blast->time);
     truth_double(truth, "energy_error", outcome->energy_error);

@@ -65,6 +65,9 @@ static void triad(const struct arrays *arrays, double scalar)
         a[i] = b[i] + scalar * c[i];
 }
 
+// Per element, as STREAM counts: a multiplication and an addition; two numbers are read and one is written.
+static const uint64_t operations_each = 2, bytes_each = 24;
+
 static void check(const struct arrays *arrays, double scalar)
 {
 #pragma omp parallel for schedule(runtime)
@@ -136,7 +139,7 @@ int main(int argc, char **argv)
     team_end(&team);
     check(&arrays, scalar_of(done - 1));
 
-    double best_mb_per_s = 24.0 * (double)count / 1e6 / ((double)best_ns / NS_PER_SECOND);
+    double best_mb_per_s = (double)bytes_each * (double)count / 1e6 / ((double)best_ns / NS_PER_SECOND);
     char schedule[32];
     runtime_schedule_text(schedule, sizeof schedule);
     printf("triad: 3 arrays of %.1f MiB, %" PRIu64 " repeats, %" PRIu64
@@ -148,6 +151,8 @@ int main(int argc, char **argv)
     truth_u64(&truth, "repeats", done);
     truth_string(&truth, "schedule", schedule);
     truth_u64(&truth, "elapsed_ns", elapsed_ns);
+    truth_u64(&truth, "operations", operations_each * (uint64_t)count * done);
+    truth_u64(&truth, "bytes", bytes_each * (uint64_t)count * done);
     truth_double(&truth, "best_mb_per_s", best_mb_per_s);
     team_truth(&truth, &team);
     truth_end(&truth);

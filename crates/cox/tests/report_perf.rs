@@ -206,6 +206,18 @@ fn kuhns_percentages_are_sums_of_perfs_lines() {
         assert!((percent(name) - truth).abs() <= slack, "{name}: {truth} in\n{ours}");
     }
     assert!(percent("migration") <= percent("context switch") && ours.contains("twice (rule perf-6.1)"), "{ours}");
+    // Of the program alone.
+    let (mut waits, all) = (0.0, waits);
+    for line in lines(&text).into_iter().filter(|line| line.contains(" sleep[")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        waits += [3, 2].map(|at| words[words.len() - at].parse::<f64>().unwrap()).iter().sum::<f64>();
+    }
+    assert!(waits < all, "other threads waited, too");
+    let ours = cox(&["--kuhn2022", "--of", "sleep,nobody"], &file).0;
+    let line = ours.lines().find(|line| line.trim_start().starts_with("context switch")).unwrap();
+    let percent: f64 = line.split_whitespace().nth(2).unwrap().parse().unwrap();
+    let (truth, slack) = (100.0 * waits / window, 0.1 + 100.0 * 0.003 * times.len() as f64 / window);
+    assert!((percent - truth).abs() <= slack, "{truth} in\n{ours}");
 }
 
 #[test]

@@ -24,7 +24,8 @@
 use std::ffi::c_long;
 
 use crate::bounds::Bounds;
-use crate::member::{CALLER_AT, Clause};
+use crate::clause::Clause;
+use crate::member::CALLER_AT;
 use crate::region::{changing, member};
 use crate::runtime::{RuntimeFunction, call};
 use wire::loop_records::Clause as Written;

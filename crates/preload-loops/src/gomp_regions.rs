@@ -8,7 +8,7 @@
 use std::ffi::{c_long, c_uint, c_void};
 
 use crate::bounds::Bounds;
-use crate::member::Clause;
+use crate::clause::Clause;
 use crate::region::{self, begin_unknown, end_unknown, outside, run};
 use crate::runtime::{RuntimeFunction, Work, call};
 use wire::loop_records::Clause as Written;

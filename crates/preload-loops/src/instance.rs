@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loops::Plan;
 
 use crate::bounds::Bounds;
+use crate::clause::Clause;
 use crate::clock;
 use crate::finished::{Finished, Part};
 use crate::known::{Ended, KnownLoop, Measured};
-use crate::member::Clause;
+use crate::opener::Opener;
 use crate::plans::{Key, Prepared};
 use crate::published::{Published, SMALL, Shared};
-use crate::team::Team;
 use loops::options::Options;
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
@@ -67,9 +67,9 @@ impl Instance {
     /// Prepares the slot for an instance.
     ///
     /// # Safety
-    /// Only the thread that opens the instance calls this, while no other thread has the slot. The team is its own.
+    /// Only the thread that opens the instance calls this, while no other thread has the slot. `opener` is its team's.
     #[inline]
-    pub unsafe fn open(&self, team: &Team, options: &Options, bounds: &Bounds, threads: u32, clause: &Clause) {
+    pub unsafe fn open(&self, opener: &Opener, options: &Options, bounds: &Bounds, threads: u32, clause: &Clause) {
         let began = clock::now();
         // SAFETY: guaranteed by the caller.
         unsafe { self.close() };
@@ -78,7 +78,7 @@ impl Instance {
         // SAFETY: null, or a loop of this team, which only the opening thread uses.
         if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause, threads)) {
             // SAFETY: this is the opening thread.
-            known.at = unsafe { team.known(options, clause, threads) };
+            known.at = unsafe { opener.known(options, clause, threads) };
         }
         // SAFETY: as above.
         let (rule, measured) = unsafe { &mut *known.at }.open(options, clause);
@@ -86,7 +86,7 @@ impl Instance {
         let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule };
         if plan.as_ref().is_none_or(|prepared| prepared.key != key) {
             // SAFETY: only the opening thread uses the table.
-            *plan = Some(Arc::clone(unsafe { &mut *team.plans.get() }.get(options, key)));
+            *plan = Some(Arc::clone(unsafe { &mut *opener.plans.get() }.get(options, key)));
         }
         (known.is_open, known.began, known.measured) = (true, began, measured);
         self.shared.counter.store(0, Ordering::Relaxed);

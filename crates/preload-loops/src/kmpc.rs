@@ -19,7 +19,8 @@
 use std::ffi::{c_int, c_void};
 
 use crate::bounds::{Bounds, Inclusive};
-use crate::member::{CALLER_AT, Clause};
+use crate::clause::Clause;
+use crate::member::CALLER_AT;
 use crate::ompt;
 use crate::region::{changing, member};
 use crate::runtime::{RuntimeFunction, call};

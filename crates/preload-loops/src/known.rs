@@ -12,8 +12,8 @@ use loops::selection::{self, PORTFOLIO, Select};
 use loops::{Kind, Plan};
 use wire::loop_records::{Clause as Written, Record};
 
+use crate::clause::Clause;
 use crate::finished::Part;
-use crate::member::Clause;
 use crate::plans::{Prepared, Rule};
 use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
@@ -134,6 +134,7 @@ impl KnownLoop {
             Record::add(&record.clause, clause.written.number());
             Record::add(&record.clause_chunk, clause.chunk);
             Record::add(&record.is_monotonic, clause.monotonic.into());
+            Record::add(&record.is_saved, self.found.is_some().into());
         }
     }
 

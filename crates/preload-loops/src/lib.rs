@@ -8,6 +8,7 @@
 //! - `kmpc`: libomp's functions, as clang calls them. `ompt`: the teams of libomp.
 //! - `region`, `team`, `member`: which team a thread is in, the team's memory, and the thread in it.
 //! - `chain`: the instances of a team's loops: who opens one, and when its memory may be used again.
+//! - `opener`: what the thread that opens an instance uses. `clause`: what the program says about a loop.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
 //!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
@@ -25,6 +26,8 @@
 #[cfg(not(loom))]
 mod bounds;
 mod chain;
+#[cfg(not(loom))]
+mod clause;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
@@ -55,6 +58,8 @@ mod member;
 mod modules;
 #[cfg(not(loom))]
 mod ompt;
+#[cfg(not(loom))]
+mod opener;
 #[cfg(not(loom))]
 mod plans;
 #[cfg(not(loom))]

@@ -14,31 +14,16 @@ use loops::hybrid::Hybrid;
 use loops::steal::Steal;
 use loops::table::Table;
 use loops::{Adaptive, Kind, Plan};
-use wire::loop_records::Clause as Written;
 
 use crate::bounds::Bounds;
 use crate::chain::Slot;
+use crate::clause::Clause;
 use crate::instance::Instance;
 use crate::measure::Measure;
 use crate::plans::Prepared;
 use crate::team::Team;
 use crate::{clock, delays};
 use loops::options::{Options, Wanted};
-
-/// What the program says about a loop, apart from its bounds.
-#[derive(Clone, Copy, Debug)]
-pub struct Clause {
-    /// The schedule that it names.
-    pub written: Written,
-    /// Whether each thread must get its chunks in ascending order.
-    pub monotonic: bool,
-    /// The smallest size of a chunk; 1 if the program does not say.
-    pub chunk: u64,
-    /// Where the loop is in the program: the address behind the call that begins it; 0 if unknown.
-    pub place: usize,
-    /// Whether libomp would execute the loop; otherwise libgomp.
-    pub is_libomp: bool,
-}
 
 /// Where the chunks of the current loop come from.
 #[derive(Clone, Copy)]
@@ -164,8 +149,8 @@ impl Member {
         // SAFETY: the thread stands at `at`; `open` is called while no other thread has the slot.
         let instance = unsafe {
             self.at = team.chain.advance(self.at, self.threads, |instance| {
-                instance.open(team, self.options, &bounds, self.threads, &clause);
-                team.count();
+                instance.open(&team.opener, self.options, &bounds, self.threads, &clause);
+                team.opener.count();
             });
             &(*self.at).content
         };

@@ -16,7 +16,8 @@ use std::sync::OnceLock;
 use wire::loop_records::Clause as Written;
 
 use crate::bounds::Bounds;
-use crate::member::{Clause, Member};
+use crate::clause::Clause;
+use crate::member::Member;
 use crate::runtime::{self, Work};
 use crate::team::Borrowed;
 use loops::options::Options;

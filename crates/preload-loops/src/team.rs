@@ -3,67 +3,27 @@
 //! A region borrows a team from the thread that begins it, and gives it back when all threads of the region have passed its last barrier. So a thread
 //! has as many teams as it nests regions, and their slots and plans are used again by the next region.
 
-use std::cell::{RefCell, UnsafeCell};
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Chain;
 use crate::instance::Instance;
-use crate::known::KnownLoop;
-use crate::member::Clause;
-use crate::plans::Plans;
-use loops::options::Options;
-use wire::loop_records::Clause as Written;
+use crate::opener::Opener;
 
 /// Instances that this library has scheduled, without those of regions that have not ended.
 pub static INSTANCES: AtomicU64 = AtomicU64::new(0);
-
-/// Loops by place, clause and number of threads; slots point to them.
-type KnownLoops = HashMap<(usize, Written, u32), Box<UnsafeCell<KnownLoop>>>;
 
 /// What the threads of a region share.
 pub struct Team {
     /// The instances of the loops.
     pub chain: Chain<Instance>,
-    /// Used by the thread that opens an instance.
-    pub plans: UnsafeCell<Plans>,
-    /// The loops that the team has executed. Used by the thread that opens an instance.
-    known: UnsafeCell<KnownLoops>,
-    /// Instances since the last reset. Changed by the thread that opens an instance.
-    opened: UnsafeCell<u64>,
+    /// What the thread that opens an instance uses.
+    pub opener: Opener,
 }
 
 impl Team {
     fn new() -> Team {
-        Team {
-            chain: Chain::new(),
-            plans: UnsafeCell::new(Plans::default()),
-            known: UnsafeCell::default(),
-            opened: UnsafeCell::new(0),
-        }
-    }
-
-    /// Returns the loop of a clause.
-    ///
-    /// # Safety
-    /// Only the thread that opens an instance calls this.
-    pub unsafe fn known(&self, options: &Options, clause: &Clause, threads: u32) -> *mut KnownLoop {
-        // SAFETY: as for `count`.
-        let known = unsafe { &mut *self.known.get() };
-        let key = (clause.place, clause.written, threads);
-        let one =
-            known.entry(key).or_insert_with(|| Box::new(UnsafeCell::new(KnownLoop::new(options, clause, threads))));
-        one.get()
-    }
-
-    /// Counts an instance.
-    ///
-    /// # Safety
-    /// Only the thread that opens the instance calls this.
-    #[inline]
-    pub unsafe fn count(&self) {
-        // SAFETY: the threads that open instances come one after the other, and each sees what the last one has written (`chain`).
-        unsafe { *self.opened.get() += 1 };
+        Team { chain: Chain::new(), opener: Opener::default() }
     }
 }
 
@@ -104,7 +64,7 @@ impl Drop for Borrowed {
         // SAFETY: no thread stands in the chain, and the barrier orders what they have done before this.
         if unsafe { team.chain.reset(|instance| instance.close()) } {
             // SAFETY: nobody else uses the team.
-            let opened = std::mem::take(unsafe { &mut *team.opened.get() });
+            let opened = unsafe { team.opener.take_count() };
             INSTANCES.fetch_add(opened, Ordering::Relaxed);
         }
         // In a thread that is ending, the team is dropped.

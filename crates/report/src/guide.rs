@@ -26,8 +26,8 @@ macro_rules! topics {
 }
 
 /// Pages on commands and figures.
-pub const PAGES: [Topic; 19] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "loops" "noise" "quiet" "ulp" "advise" "compare" "doctor"
-    "figures" "glossary" "changes" "bench" "README");
+pub const PAGES: [Topic; 20] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "loops" "noise" "quiet" "ulp" "advise" "compare" "doctor"
+    "figures" "glossary" "changes" "bench" "study" "README");
 
 /// Pages in docs/advice. Each explains a situation that a report's diagnosis (verdict) can name, such as load imbalance.
 pub const ADVICE: [Topic; 21] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"

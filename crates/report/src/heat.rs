@@ -6,7 +6,6 @@ use compare::stats::median;
 
 use crate::comparison::words::{amount, words};
 use crate::comparison::{Comparison, Run, warnings_about};
-pub(crate) use drawing::Place;
 
 /// A table of medians. Rows are applications and columns are settings, both in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq)]

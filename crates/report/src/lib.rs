@@ -5,6 +5,7 @@
 //! - [`reading`]: reads documents that this version of cox or an older one wrote.
 //! - [`text`]: the report on the terminal. [`html`]: the same report as a page, with pictures over time.
 //! - [`comparison`]: runs side by side, as text and JSON. [`heat`]: runs as a table of colours.
+//! - [`matrix`]: tables of colours as pictures. [`html::sheet`]: pages of experiments.
 //! - [`guide`]: the pages of docs/, for `cox explain` and for the pages that a report refers to.
 //! - [`style`]: width, colour, and replacements where UTF-8 is not available.
 //! - [`round`]: rounds parts such that the printed parts add up exactly to the printed whole.
@@ -20,6 +21,7 @@ pub mod html;
 pub mod json;
 pub mod loops;
 mod markup;
+pub mod matrix;
 pub mod noise;
 pub mod overlap;
 pub mod pack;

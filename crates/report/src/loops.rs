@@ -123,6 +123,9 @@ pub struct LoopReport {
     /// With `auto`: what was selected, and why; null during trials, and without `auto`.
     #[serde(default)]
     pub selection: Option<Selection>,
+    /// Whether the schedule is one of the file that `from:FILE` names.
+    #[serde(default)]
+    pub saved: bool,
     /// What would help, by rule: the option for `cox run`, or why there is none. Null in a run with another schedule than the program's own.
     #[serde(default)]
     pub advice: Option<String>,
@@ -212,7 +215,7 @@ impl LoopsReport {
         if shown.iter().any(|one| one.line.is_some()) {
             column("line", Align::Left, 1, &LoopReport::line);
         }
-        column("asks for", Align::Left, 2, &LoopReport::clause);
+        column("asks for", Align::Left, 3, &LoopReport::clause);
         column("schedule", Align::Left, 0, &|one| one.schedule.clone());
         column("threads", Align::Right, 5, &|one| count(one.threads));
         column("instances", Align::Right, 2, &|one| count(one.instances));
@@ -230,15 +233,21 @@ impl LoopsReport {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
         });
-        if matches!(self.schedule.as_str(), "auto") || shown.iter().any(|one| one.selection.is_some()) {
-            column("why", Align::Left, 0, &|one| {
-                one.selection.as_ref().map_or_else(|| "still trying".to_owned(), Selection::text)
-            });
+        if self.schedule == "auto" || self.schedule.starts_with("from:") {
+            column("why", Align::Left, 0, &|one| self.why(one));
         }
         if shown.iter().any(|one| one.advice.is_some()) {
-            column("what would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
+            column("would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
         }
         table
+    }
+
+    fn why(&self, one: &LoopReport) -> String {
+        match &one.selection {
+            Some(selection) => selection.text(),
+            None if one.saved => "in the file".to_owned(),
+            None => "still trying".to_owned(),
+        }
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -263,6 +272,13 @@ impl LoopsReport {
         }
         if self.loops.iter().all(|one| one.file.is_none()) {
             remarks.push("for line numbers, compile with -g".to_owned());
+        }
+        if self
+            .loops
+            .iter()
+            .any(|one| one.advice.as_ref().is_some_and(|advice| advice.contains("fac2") || advice.contains("ss")))
+        {
+            remarks.push("would help: by rule; try it with cox run --schedule NAME, or --schedule all:auto".to_owned());
         }
         remarks
     }

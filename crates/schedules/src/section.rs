@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use loops::Kind;
 use loops::advice::{Advice, Did, advise};
-use loops::options::{FROM, Options, Wanted};
+use loops::options::{Options, Wanted};
 use loops::saved::{Module, Saved, SavedLoop};
 use loops::selection::auto::Reason;
 use machine::Root;
@@ -70,14 +70,14 @@ fn advice(one: &LoopReport) -> String {
     };
     let option = |kind: Kind| {
         let all = if matches!(one.clause.as_str(), "dynamic" | "guided") { "all:" } else { "" };
-        format!("--schedule {all}{}", kind.name())
+        format!("{all}{}", kind.name())
     };
     match advise(&did) {
         Advice::Nothing => "little to gain".to_owned(),
         Advice::Schedule(kind) => option(kind),
         Advice::TooFewIterations => "more iterations than threads".to_owned(),
         Advice::LongIterations => "shorter iterations".to_owned(),
-        Advice::TheOs(kind) => format!("free CPUs, or {}", option(kind)),
+        Advice::TheOs(kind) => format!("free CPUs, {}", option(kind)),
     }
 }
 
@@ -105,7 +105,7 @@ fn selection(values: &Values) -> Option<Selection> {
 pub fn saved(report: &LoopsReport, build_id: impl Fn(&str) -> Option<String>) -> Saved {
     let mut saved = Saved { all: report.all, ..Saved::default() };
     for one in &report.loops {
-        let selected = one.selection.is_some() || report.schedule.starts_with(FROM);
+        let selected = one.selection.is_some() || one.saved;
         let (Ok(schedule), Ok(threads), true) = (one.schedule.parse(), u32::try_from(one.threads), selected) else {
             continue;
         };
@@ -130,7 +130,7 @@ impl Sum {
         if record.instances > self.of_schedule {
             self.of_schedule = record.instances;
             (values.schedule, values.selections) = (record.schedule, record.selections);
-            (values.reason, values.rounds) = (record.reason, record.rounds);
+            (values.reason, values.rounds, values.is_saved) = (record.reason, record.rounds, record.is_saved);
             (values.second, values.second_factor) = (record.second, record.second_factor);
         }
         for (sum, more) in [
@@ -189,6 +189,7 @@ impl Sum {
             request_ns: request_ns.map(|ns| ns as u64),
             advice: None,
             selection: selection(values),
+            saved: values.is_saved != 0,
             // Of all instances, if it is known of some.
             os_caused_ns: (values.delays_known > 0)
                 .then(|| (self.os_caused_ns * values.instances as f64 / values.delays_known as f64) as u64),

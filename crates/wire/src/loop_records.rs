@@ -136,6 +136,8 @@ record! {
     second,
     /// By which factor that was slower, the bits of an f64.
     second_factor,
+    /// Whether the schedule was in the file of an earlier run: 1 or 0.
+    is_saved,
 }
 
 impl Record {

@@ -68,6 +68,9 @@ pub struct Report {
     /// Print the percentages that Kuhn 2022 computes from timehist, beside cox's; for recordings of perf
     #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet"])]
     pub kuhn2022: bool,
+    /// Count only threads with these names, and idle CPUs
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "kuhn2022")]
+    pub of: Vec<String>,
     /// The version of perf whose rules --timehist and --kuhn2022 follow
     #[arg(long, value_enum, default_value_t, requires = "perfs-figures")]
     pub rule: Rule,

@@ -51,6 +51,7 @@ pub fn plain(output: &Path) -> cli::Report {
         timehist: false,
         summary: false,
         kuhn2022: false,
+        of: Vec::new(),
         rule: cli::Rule::Perf61,
     }
 }
@@ -71,7 +72,7 @@ impl Wanted {
             plain(),
             cli::Report { timehist: true, ..plain() },
             cli::Report { timehist: true, summary: true, ..newer() },
-            cli::Report { kuhn2022: true, ..newer() },
+            cli::Report { kuhn2022: true, of: vec!["heat".to_owned()], ..newer() },
         ];
         Wanted { all, _folder: folder }
     }

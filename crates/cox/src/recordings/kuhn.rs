@@ -6,11 +6,11 @@ use std::fmt::Write;
 use std::io::{BufRead, Seek};
 
 use anyhow::Result;
-use ledger::Account;
 use ledger::replay::Replay;
 use ledger::stretch::{Doing, Stretch};
-use ledger::summary::Sums;
+use ledger::summary::{self, Sums};
 use ledger::timehist::{Line, Timehist, Who};
+use ledger::{Account, Thread};
 use outputs::Output;
 use perfdata::Kind;
 
@@ -66,13 +66,22 @@ impl Moved {
 ///
 /// # Errors
 /// See [`perfdata::Error`]; also if the output cannot be written.
-pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
+pub fn write(
+    mut file: impl BufRead + Seek + Send,
+    options: &cli::Report,
+    output: Output,
+    around: &Around<'_>,
+) -> Result<()> {
+    let (rule, names): (cli::Rule, &[String]) = (options.rule, &options.of);
     let mut thread_table = ThreadTable::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);
     let (mut theirs, mut moved) = (Theirs::default(), Moved::default());
     let ending = perfdata::read(&mut file, &(around.known)(), |event| {
-        thread_table.take(event).iter().for_each(|line| theirs.add(line));
-        if let Kind::Migration { tid, .. } = event.kind {
+        let line = thread_table.take(event).filter(|line| counts(names, &thread_table, line.who));
+        line.iter().for_each(|line| theirs.add(line));
+        if let Kind::Migration { tid, .. } = event.kind
+            && counts(names, &thread_table, Who::Thread(tid.cast_signed()))
+        {
             moved.pending.entry(tid).or_default().push(event.t_ns);
         }
         if making.take(event)? {
@@ -83,25 +92,41 @@ pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Outp
     let record = making.record(&ending, around);
     making.stretches().iter().for_each(|stretch| moved.tell(stretch));
     let account = ledger::accounts::build(&record, &[], 0);
-    let window_ns = thread_table.hist.window_ns();
-    output.write(page(&theirs, &moved, &account, rule, window_ns, making.cpus())?.as_bytes())
+    let window = Window { length_ns: thread_table.hist.window_ns(), cpus: making.cpus() };
+    output.write(page(&theirs, &moved, &account, options, window)?.as_bytes())
+}
+
+/// Returns whether a thread counts: all do if no names are given. The idle tasks always count.
+fn counts(names: &[String], thread_table: &ThreadTable, who: Who) -> bool {
+    // The name is that at the time of the event: a thread has another one before it executes the program.
+    let is_named = |name: &String| thread_table.name_now(who).split('[').next() == Some(name);
+    names.is_empty() || matches!(who, Who::Idle(_)) || names.iter().any(is_named)
+}
+
+/// What the percentages are of.
+#[derive(Clone, Copy)]
+struct Window {
+    length_ns: u64,
+    cpus: u32,
 }
 
 fn page(
     theirs: &Theirs,
     moved: &Moved,
     account: &Account,
-    rule: cli::Rule,
-    window_ns: u64,
-    cpus: u32,
+    options: &cli::Report,
+    window: Window,
 ) -> Result<String, std::fmt::Error> {
-    let ours = Sums::of(account);
+    let of_names = |thread: &&Thread| options.of.is_empty() || options.of.contains(&thread.comm);
+    let ours =
+        if options.of.is_empty() { Sums::of(account) } else { Sums::over(summary::threads(account).filter(of_names)) };
     let waited_ns = ours.wake_delay_ns.saturating_add(ours.preempt_wait_ns);
-    let idle_ns = u64::from(cpus).saturating_mul(window_ns).saturating_sub(ours.run_ns);
-    let percent = |ns: u64| 100.0 * ns as f64 / window_ns.max(1) as f64;
+    let busy_ns = Sums::of(account).run_ns;
+    let idle_ns = u64::from(window.cpus).saturating_mul(window.length_ns).saturating_sub(busy_ns);
+    let percent = |ns: u64| 100.0 * ns as f64 / window.length_ns.max(1) as f64;
     let mut page = format!(
         "The recording covers {:.3} s, from the first context switch to the last. Of this time:\n",
-        window_ns as f64 / 1e9
+        window.length_ns as f64 / 1e9
     );
     let theirs_are = [
         ("migration", theirs.migration_ns, "wait time + sch delay of lines with a migration during the wait"),
@@ -120,11 +145,14 @@ fn page(
             writeln!(page, "  {name:<16}{:>9.1} %  {what}", percent(*ns))?;
         }
     }
-    let (twice, rule) = (percent(theirs.delay_ns), cli::name_of(&rule));
+    let (twice, rule) = (percent(theirs.delay_ns), cli::name_of(&options.rule));
     writeln!(
         page,
         "\nWait time contains sch delay, so Kuhn's context switch counts {twice:.1} % twice (rule {rule})."
     )?;
+    if !options.of.is_empty() {
+        writeln!(page, "Only threads with these names, and idle CPUs: {}.", options.of.join(", "))?;
+    }
     writeln!(page, "Percent of the execution time, summed over threads and CPUs: more than 100 is possible.")?;
     Ok(page)
 }

@@ -49,7 +49,7 @@ pub(crate) fn report_on(
         }
         let text = text.unwrap_or(Output::Stdout);
         return if mode == "--kuhn2022" {
-            kuhn::write(file, options.rule, text, around).with_context(cannot)
+            kuhn::write(file, options, text, around).with_context(cannot)
         } else {
             timehist::write(file, options, text, around).with_context(cannot)
         }

@@ -9,8 +9,9 @@ use advise::numbers::counted;
 use super::frame::{self, Script};
 use super::{plot, table};
 use crate::comparison::Comparison;
-use crate::heat::{Heat, Place};
+use crate::heat::Heat;
 use crate::markup::{Markup, Safe, unbroken};
+use crate::matrix::Place;
 use crate::style::Style;
 
 /// Returns the page of one comparison.
