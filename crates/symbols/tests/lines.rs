@@ -1,5 +1,7 @@
 //! Lines of source code from programs that gcc has compiled.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
