@@ -151,27 +151,29 @@ impl KnownLoop {
             set_extremes(record, key.trips);
             record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
         }
-        let all: Vec<Part> = parts.iter().copied().flatten().collect();
-        if all.len() < parts.len() {
+        if parts.iter().any(Option::is_none) {
             self.record.into_iter().for_each(|record| Record::add(&record.incomplete, 1));
             return;
         }
-        let wall = all.iter().map(|part| since(part.at)).max().unwrap_or(0);
-        let finish: u64 = all.iter().map(|part| since(part.at)).sum();
-        let (request, requests) = all.iter().fold((0, 0), |sum, part| (sum.0 + part.request, sum.1 + part.requests));
+        let (mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0);
+        for part in parts.iter().flatten() {
+            let at = since(part.at);
+            (wall, finish) = (wall.max(at), finish + at);
+            (request, requests) = (request + part.request, requests + part.requests);
+        }
         if let Some(record) = self.record {
             Record::add(&record.wall, wall);
             Record::add(&record.finish, finish);
             Record::add(&record.request, request);
             Record::add(&record.requests, requests);
-            if let Some(os_caused) = os_caused(ended, &all) {
+            if let Some(os_caused) = os_caused(ended) {
                 Record::add(&record.delays_known, 1);
                 Record::add(&record.os_caused, os_caused);
             }
         }
         // An instance whose requests were timed takes longer.
         if !measured.requests {
-            self.learn(ended, &all, wall);
+            self.learn(ended, wall);
         }
     }
 
@@ -185,7 +187,7 @@ impl KnownLoop {
     }
 
     /// Tells the trial what the instance took.
-    fn learn(&mut self, ended: &Ended<'_>, parts: &[Part], wall: u64) {
+    fn learn(&mut self, ended: &Ended<'_>, wall: u64) {
         let Some(Trial { schedules, auto }) = &mut self.trial else { return };
         // A result may come after the next instance has begun. Then that has the same schedule, and only the first one counts.
         if schedules[auto.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
@@ -196,9 +198,11 @@ impl KnownLoop {
             at_ns: (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns,
             ..Finish::default()
         };
-        let lib = imbalance(&parts.iter().map(finish).collect::<Vec<_>>()).map_or(0.0, |imbalance| imbalance.lib);
-        let dispatch =
-            self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + parts.len() as u64, wall, parts.len()));
+        let lib = imbalance(&ended.parts.iter().flatten().map(finish).collect::<Vec<_>>())
+            .map_or(0.0, |imbalance| imbalance.lib);
+        let dispatch = self
+            .record
+            .map_or(0.0, |record| dispatch(record, chunks(ended) + ended.parts.len() as u64, wall, ended.parts.len()));
         auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
         if let (Some(record), Some(verdict)) = (self.record, auto.verdict()) {
             tell(record, schedules, auto.selections(), &verdict);
@@ -209,13 +213,16 @@ impl KnownLoop {
 }
 
 /// Returns the time by which an instance would have been shorter if no thread had waited for a CPU, ticks; `None` if the delays were not measured.
-fn os_caused(ended: &Ended<'_>, parts: &[Part]) -> Option<u64> {
+fn os_caused(ended: &Ended<'_>) -> Option<u64> {
+    if !ended.measured.delays {
+        return None;
+    }
     let ns = clock::ns_per_tick();
     let finish = |part: &Part| {
         let at_ns = (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns;
         Some(Finish { at_ns, wake_ns: part.waited_ns? as f64, preempt_ns: 0.0 })
     };
-    let team: Vec<Finish> = parts.iter().map(finish).collect::<Option<_>>()?;
+    let team: Vec<Finish> = ended.parts.iter().flatten().map(finish).collect::<Option<_>>()?;
     imbalance(&team).map(|imbalance| (imbalance.os_caused_ns / ns) as u64)
 }
 
