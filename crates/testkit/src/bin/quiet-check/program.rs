@@ -13,7 +13,7 @@ use testkit::machine_state::numbers_of;
 
 /// How many processes of [`fork`] live at the same time.
 const CHILDREN: usize = 20;
-/// Pause of [`fork`] and [`write`] after each process and file. Emulated CPUs are slow: with a third of it, the 20 sessions had not ended after half an hour on
+/// Pause of [`fork`] and [`write()`] after each process and file. Emulated CPUs are slow: with a third of it, the 20 sessions had not ended after half an hour on
 /// a busy host: the guest did little else than start processes.
 const PAUSE: Duration = Duration::from_millis(120);
 
