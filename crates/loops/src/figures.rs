@@ -43,9 +43,16 @@ pub fn imbalance(team: &[Finish]) -> Option<Imbalance> {
     let without = largest(team.iter().map(|finish| finish.at_ns - finish.wake_ns - finish.preempt_ns));
     let mean = team.iter().map(|finish| finish.at_ns).sum::<f64>() / threads;
     (most > 0.0 && most.is_finite()).then(|| {
-        let lib = if team.len() > 1 { (1.0 - mean / most) * threads / (threads - 1.0) } else { 0.0 };
+        let lib = load_imbalance(mean, most, threads);
         Imbalance { lib, imbalance_ns: most - mean, os_caused_ns: most - without.max(0.0) }
     })
+}
+
+/// Returns LIB from the mean and the largest of the threads' times, in any unit. A single thread has no imbalance, nor has
+/// a loop that took no time.
+#[must_use]
+pub fn load_imbalance(mean: f64, most: f64, threads: f64) -> f64 {
+    if threads > 1.0 && most > 0.0 { (1.0 - mean / most) * threads / (threads - 1.0) } else { 0.0 }
 }
 
 fn largest(times: impl Iterator<Item = f64>) -> f64 {

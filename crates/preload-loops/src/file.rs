@@ -8,15 +8,15 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use wire::loop_records::{File, MAGIC, MODULES, Module, PATH, RECORDS, Record, VERSION};
 
 use crate::{clock, delays, modules};
 
-/// The folder of the session; empty if there is none.
-static FOLDER: Mutex<Option<CString>> = Mutex::new(None);
+/// The folder of the session, if there is one.
+static FOLDER: OnceLock<CString> = OnceLock::new();
 /// The mapping; null before the first loop.
 static MAPPING: AtomicPtr<File> = AtomicPtr::new(null_mut());
 /// Changes when a child process is forked, whose records begin anew.
@@ -26,9 +26,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// Notes the folder. Called before the program runs.
 pub fn at_load(folder: &CStr) {
-    if let Ok(mut place) = FOLDER.lock() {
-        *place = Some(folder.to_owned());
-    }
+    let _ = FOLDER.set(folder.to_owned());
     // SAFETY: the handlers have the type that is asked for, and the library is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
 }
@@ -100,8 +98,7 @@ fn file() -> Option<&'static File> {
 
 /// Makes the file and maps it, at `at` unless that is null.
 fn make(at: *mut File) -> Option<*mut File> {
-    let folder = FOLDER.lock().ok()?.clone()?;
-    let mut path = folder.into_bytes();
+    let mut path = FOLDER.get()?.to_bytes().to_vec();
     path.extend_from_slice(b"/XXXXXX\0");
     let bytes = size_of::<File>();
     // SAFETY: the path ends in a NUL behind the six letters that mkostemp replaces. The descriptor is this function's own.
@@ -119,10 +116,10 @@ fn make(at: *mut File) -> Option<*mut File> {
             libc::MAP_FAILED
         };
         libc::close(descriptor);
-        let file = mapping.cast::<File>();
         if mapping == libc::MAP_FAILED {
             return None;
         }
+        let file = mapping.cast::<File>();
         let header = &(*file).header;
         header.version.store(VERSION, Ordering::Relaxed);
         header.pid.store(libc::getpid() as u64, Ordering::Relaxed);

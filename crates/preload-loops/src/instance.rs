@@ -25,9 +25,6 @@ use loops::options::Options;
 #[repr(align(128))]
 pub struct Line(pub AtomicU64);
 
-/// Threads of a team for which ending an instance allocates nothing.
-const FEW: usize = 64;
-
 /// The content of a slot.
 #[derive(Default)]
 #[repr(C)]
@@ -107,22 +104,10 @@ impl Instance {
         let Some(prepared) = plan.as_ref().filter(|_| std::mem::take(&mut known.is_open)) else { return };
         // SAFETY: as above.
         let (number, finished) = unsafe { (*self.number.get(), &*self.finished.get()) };
-        let threads = prepared.key.threads as usize;
-        let part = |thread: usize| finished.get(thread).and_then(|line| line.part(number));
-        let mut few: [Option<Part>; FEW] = [None; FEW];
-        let many: Vec<Option<Part>>;
-        let parts = match few.get_mut(..threads) {
-            Some(parts) => {
-                parts.iter_mut().enumerate().for_each(|(thread, place)| *place = part(thread));
-                &*parts
-            }
-            None => {
-                many = (0..threads).map(part).collect();
-                &many
-            }
-        };
+        let finished = finished.get(..prepared.key.threads as usize).unwrap_or_default();
         let (began, measured) = (known.began, known.measured);
-        let ended = Ended { prepared, began, measured, counter: self.shared.counter.load(Ordering::Relaxed), parts };
+        let counter = self.shared.counter.load(Ordering::Relaxed);
+        let ended = Ended { prepared, began, measured, counter, number, finished };
         // SAFETY: a loop of this team, which only the opening thread uses.
         unsafe { &mut *known.at }.close(&ended);
     }

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loops::figures::{Finish, imbalance};
+use loops::figures::{Finish, imbalance, load_imbalance};
 use loops::saved::Saved;
 use loops::selection::auto::{Auto, Verdict};
 use loops::selection::{self, PORTFOLIO, Select};
@@ -13,7 +13,7 @@ use loops::{Kind, Plan};
 use wire::loop_records::{Clause as Written, Record};
 
 use crate::clause::Clause;
-use crate::finished::Part;
+use crate::finished::{Finished, Part};
 use crate::plans::{Prepared, Rule};
 use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
@@ -68,8 +68,22 @@ pub struct Ended<'i> {
     pub measured: Measured,
     /// The value of the shared counter.
     pub counter: u64,
-    /// What each thread did; `None` for a thread that did not come to the end.
-    pub parts: &'i [Option<Part>],
+    /// Its number in the slot.
+    pub number: u64,
+    /// One for each thread.
+    pub finished: &'i [Finished],
+}
+
+impl Ended<'_> {
+    /// Returns what each thread did, without those that did not come to the end.
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        self.finished.iter().filter_map(|line| line.part(self.number))
+    }
+
+    /// Returns when a thread finished, ticks since the first one arrived. Clocks of two CPUs may differ a little.
+    fn finish(&self, part: &Part) -> u64 {
+        (part.at.wrapping_sub(self.began) as i64).max(0) as u64
+    }
 }
 
 /// The second instance is timed (the first one makes plans and touches memory), and then one in this many.
@@ -140,9 +154,8 @@ impl KnownLoop {
 
     /// Adds an instance that has ended.
     pub fn close(&mut self, ended: &Ended<'_>) {
-        let Ended { prepared, began, measured, parts, .. } = ended;
+        let Ended { prepared, measured, .. } = ended;
         let key = &prepared.key;
-        let since = |at: u64| (at.wrapping_sub(*began) as i64).max(0) as u64;
         if let Some(record) = self.record {
             Record::add(&record.instances, 1);
             Record::add(&record.substitutes, prepared.is_substitute.into());
@@ -151,15 +164,15 @@ impl KnownLoop {
             set_extremes(record, key.trips);
             record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
         }
-        if parts.iter().any(Option::is_none) {
+        let (mut came, mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0, 0);
+        for part in ended.parts() {
+            let at = ended.finish(&part);
+            (came, wall, finish) = (came + 1, wall.max(at), finish + at);
+            (request, requests) = (request + part.request, requests + part.requests);
+        }
+        if came < ended.finished.len() {
             self.record.into_iter().for_each(|record| Record::add(&record.incomplete, 1));
             return;
-        }
-        let (mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0);
-        for part in parts.iter().flatten() {
-            let at = since(part.at);
-            (wall, finish) = (wall.max(at), finish + at);
-            (request, requests) = (request + part.request, requests + part.requests);
         }
         if let Some(record) = self.record {
             Record::add(&record.wall, wall);
@@ -194,15 +207,11 @@ impl KnownLoop {
             return;
         }
         let ns = clock::ns_per_tick();
-        let finish = |part: &Part| Finish {
-            at_ns: (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns,
-            ..Finish::default()
-        };
-        let lib = imbalance(&ended.parts.iter().flatten().map(finish).collect::<Vec<_>>())
-            .map_or(0.0, |imbalance| imbalance.lib);
-        let dispatch = self
-            .record
-            .map_or(0.0, |record| dispatch(record, chunks(ended) + ended.parts.len() as u64, wall, ended.parts.len()));
+        let threads = ended.finished.len();
+        let mean = ended.parts().map(|part| ended.finish(&part)).sum::<u64>() as f64 / threads as f64;
+        let lib = load_imbalance(mean, wall as f64, threads as f64);
+        let dispatch =
+            self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + threads as u64, wall, threads));
         auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
         if let (Some(record), Some(verdict)) = (self.record, auto.verdict()) {
             tell(record, schedules, auto.selections(), &verdict);
@@ -218,11 +227,11 @@ fn os_caused(ended: &Ended<'_>) -> Option<u64> {
         return None;
     }
     let ns = clock::ns_per_tick();
-    let finish = |part: &Part| {
-        let at_ns = (part.at.wrapping_sub(ended.began) as i64).max(0) as f64 * ns;
+    let finish = |part: Part| {
+        let at_ns = ended.finish(&part) as f64 * ns;
         Some(Finish { at_ns, wake_ns: part.waited_ns? as f64, preempt_ns: 0.0 })
     };
-    let team: Vec<Finish> = ended.parts.iter().flatten().map(finish).collect::<Option<_>>()?;
+    let team: Vec<Finish> = ended.parts().map(finish).collect::<Option<_>>()?;
     imbalance(&team).map(|imbalance| (imbalance.os_caused_ns / ns) as u64)
 }
 
@@ -269,7 +278,7 @@ fn chunks(ended: &Ended<'_>) -> u64 {
     match &ended.prepared.plan {
         Plan::Fixed(fixed) => ended.counter.min(fixed.len()),
         Plan::Table(table) => ended.counter.min(table.len()),
-        _ => ended.parts.iter().flatten().map(|part| part.chunks).sum(),
+        _ => ended.parts().map(|part| part.chunks).sum(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use loops::Kind;
 use loops::advice::{Advice, Did, advise};
+use loops::figures::load_imbalance;
 use loops::options::{Options, Wanted};
 use loops::saved::{Module, Saved, SavedLoop};
 use loops::selection::auto::Reason;
@@ -156,11 +157,7 @@ impl Sum {
         let values = &self.values;
         let mean_ns = self.finish_ns / threads.max(1) as f64;
         let imbalance_ns = (self.wall_ns - mean_ns).max(0.0);
-        let lib = match threads {
-            0 | 1 => 0.0,
-            _ if self.wall_ns <= 0.0 => 0.0,
-            _ => (imbalance_ns / self.wall_ns * threads as f64 / (threads as f64 - 1.0)).min(1.0),
-        };
+        let lib = load_imbalance(mean_ns, self.wall_ns, threads as f64).clamp(0.0, 1.0);
         // The mean of the requests that were timed, for all: one for each chunk, and one in vain for each thread.
         let requests = values.chunks.saturating_add(values.instances.saturating_mul(threads));
         let request_ns = (values.requests > 0).then(|| self.request_ns / values.requests as f64 * requests as f64);

@@ -17,6 +17,7 @@
 use random::Random;
 
 use crate::selection::change::Change;
+use crate::selection::median;
 use crate::selection::record::{Record, Select};
 
 /// Largest number of rounds.
@@ -132,7 +133,7 @@ impl Auto {
 
     /// Drops slow schedules, and selects or begins the next round.
     fn end_round(&mut self) {
-        let medians = self.candidates.iter().map(|(_, times)| median(times)).enumerate();
+        let medians = self.candidates.iter().map(|(_, times)| median(&mut times.clone())).enumerate();
         let mut order: Vec<(usize, f64)> = medians.collect();
         order.sort_by(|one, other| one.1.total_cmp(&other.1));
         let Some(&(leader, least)) = order.first() else { return };
@@ -196,13 +197,6 @@ fn is_slower(times: &[f64], best: &[f64]) -> bool {
     let squares: f64 = differences.iter().map(|difference| (difference - mean).powi(2)).sum();
     let deviation = (squares / (n - 1) as f64).sqrt().max(LEAST_DEVIATION);
     mean > STUDENT[(n - 2).min(STUDENT.len() - 1)] * deviation / (n as f64).sqrt()
-}
-
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) { (sorted[half - 1] + sorted[half]) / 2.0 } else { sorted[half] }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! of the first eight. The median, because a thread that once loses its CPU for a time slice makes a short instance
 //! look as if one thread had done all the work.
 
+use crate::selection::median;
 use crate::selection::record::Record;
 
 /// Factor between numbers of iterations that counts as a change.
@@ -40,16 +41,11 @@ impl Change {
         self.recent[self.instances % FEW] = record.lib;
         self.instances += 1;
         if self.instances == FEW {
-            self.first = median(self.recent);
+            self.first = median(&mut { self.recent });
         }
         let is_known = self.instances >= 2 * FEW;
-        self.in_a_row >= IN_A_ROW || is_known && (median(self.recent) - self.first).abs() > LIB
+        self.in_a_row >= IN_A_ROW || is_known && (median(&mut { self.recent }) - self.first).abs() > LIB
     }
-}
-
-fn median(mut values: [f64; FEW]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    (values[FEW / 2 - 1] + values[FEW / 2]) / 2.0
 }
 
 #[cfg(test)]

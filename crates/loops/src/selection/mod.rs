@@ -22,6 +22,13 @@ pub use record::{Record, Select};
 
 use crate::kind::Kind;
 
+/// Sorts values, and returns their median; there is at least one.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[half - 1] + values[half]) / 2.0 } else { values[half] }
+}
+
 /// Schedules that need no profile, by their overhead, the lowest first (Auto4OMP's order).
 pub const PORTFOLIO: [Kind; 13] = [
     Kind::Static,

@@ -139,11 +139,7 @@ impl Member {
             match self.source {
                 Source::Adaptive(adaptive) => {
                     let chunk = self.measure.next(&*adaptive, &*self.counter, self.thread as usize);
-                    match chunk {
-                        Some(_) => self.chunks += 1,
-                        None => self.finish(),
-                    }
-                    chunk
+                    self.counted(chunk)
                 }
                 _ => self.other_chunk(),
             }
@@ -177,6 +173,12 @@ impl Member {
             // SAFETY: guaranteed by the caller.
             unsafe { self.chunk_of(self.source) }
         };
+        self.counted(chunk)
+    }
+
+    /// Counts a chunk; if there is none any more, the thread has finished.
+    #[inline]
+    fn counted(&mut self, chunk: Option<Range<u64>>) -> Option<Range<u64>> {
         match chunk {
             Some(_) => self.chunks += 1,
             None if !matches!(self.source, Source::Ended) => self.finish(),
