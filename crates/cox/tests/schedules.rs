@@ -135,6 +135,11 @@ fn what_could_change_nothing_is_refused_before_the_program_starts() {
         assert_eq!((ran.code, ran.stdout.as_slice()), (125, b"".as_slice()), "{}", ran.stderr);
         assert!(ran.stderr.contains(said) && ran.stderr.lines().count() == 1, "{said}: {}", ran.stderr);
     }
+    for run_options in [&["run", "--schedule", "fac2"][..], &["loops"]] {
+        let ran = run(&mut bench.cox(&[run_options, &["--", "/nowhere/at/all"]].concat()));
+        assert_eq!(ran.code, 127, "{}", ran.stderr);
+        assert!(ran.stderr.starts_with("cox: cannot run '/nowhere/at/all': no such file"), "{}", ran.stderr);
+    }
     assert!(!Path::new(&started).exists());
     assert!(bench.left().is_empty(), "{:?}", bench.left());
 }

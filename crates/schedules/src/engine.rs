@@ -8,6 +8,7 @@ use loops::options::{FROM, Options, Wanted};
 use loops::saved::Saved;
 use machine::{CpuSet, Root};
 use report::loops::LoopsReport;
+use session::launch::file_of;
 use session::preload::LOOPS;
 use session::{Ended, Engine, Launch, NoCommand, Subject, Target};
 use wire::loop_records::FOLDER;
@@ -105,7 +106,9 @@ impl Engine for Scheduling {
     }
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
-        if !LOOPS.add_to(launch) {
+        // A program that does not exist takes no library; the attempt to execute it reports that.
+        let exists = launch.command.first().is_some_and(|program| file_of(program).is_some());
+        if !LOOPS.add_to(launch) && exists {
             bail!("libcox_loops.so is not beside cox, nor in its folder lib/coxswain; COX_LOOPS_LIBRARY can name it");
         }
         let folder = Folder::make().context("making a folder for the records of loops")?;
