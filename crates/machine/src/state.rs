@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Files of settings. `*` stands for any name, `**` at the end for all files below that root may write.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 16] = [
     "/proc/irq/*/smp_affinity",
     "/proc/irq/default_smp_affinity",
     "/proc/sys/kernel/**",
@@ -20,6 +20,7 @@ const SETTINGS: [&str; 15] = [
     "/sys/devices/system/cpu/isolated",
     "/sys/devices/system/machinecheck/machinecheck0/check_interval",
     "/sys/devices/virtual/workqueue/**",
+    "/sys/kernel/debug/sched/fair_server/*/runtime",
     "/sys/kernel/mm/**",
     "/sys/kernel/rcu_expedited",
     "/sys/kernel/rcu_normal",

@@ -7,7 +7,6 @@
 //! Not in the list, because they endanger the machine or the user's data for little:
 //!
 //! - `sched_rt_runtime_us`: a spinning real-time thread can then stop a CPU.
-//! - The runtime of the fair server: the kernel warns of starvation.
 //! - Longer intervals of writeback: more is lost in a crash.
 //! - `ignore_ce`: hides errors of the memory.
 //! - Taking the quiet CPUs offline and on again, which moves the timers that are bound to them: it stops the machine for up to
@@ -259,7 +258,20 @@ pub const ROWS: &[Row] = &[
         why: "changes of the clock frequency",
         price: "the CPU uses more power",
     },
+    // kernel/sched/core.c, `sched_can_stop_tick`: any task of the class SCHED_DEADLINE keeps the tick, and so does the server, which counts as
+    // one. On 6.18 it was still queued on CPUs that had long been idle.
+    Row {
+        level: Level::Tickless,
+        path: FAIR_SERVER,
+        knob: Knob::File,
+        needs: Needs::Exactly("0"),
+        why: "the tick that the fair server keeps; it guards normal threads from real-time ones",
+        price: "a real-time thread that never sleeps can stop normal threads on this CPU; the kernel's log warns of that",
+    },
 ];
+
+/// The nanoseconds per second that a CPU reserves for normal threads when real-time threads would take all its time; since Linux 6.12, in debugfs.
+pub const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime";
 
 #[cfg(test)]
 mod tests {

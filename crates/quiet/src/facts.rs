@@ -33,6 +33,8 @@ pub struct Facts {
     pub irqbalance: Vec<Thread>,
     /// Whether the kernel surely shows which interrupts it manages, so that nobody has to try: since Linux 6.13.
     pub shows_managed: bool,
+    /// Whether the kernel has a fair server, which can keep the tick: since Linux 6.12.
+    pub has_fair_server: bool,
     /// Whether the kernel forgets the masks that programs have set when their cpuset changes: before Linux 6.2.
     pub forgets_masks: bool,
 }

@@ -8,7 +8,7 @@ use changes::knob::{RUNNING, STOPPED};
 use changes::{Claim, Knob, Value, value_of};
 use machine::CpuSet;
 
-use crate::checklist::{Needs, ROWS, Row};
+use crate::checklist::{FAIR_SERVER, Needs, ROWS, Row};
 use crate::cpu_choice::{Chosen, is_bound};
 use crate::cpusets::{Loss, OwnCpusets, is_own, losses};
 use crate::facts::{Cpusets, Facts};
@@ -339,7 +339,8 @@ impl Draft<'_> {
 
     fn row(&mut self, row: &Row) {
         let facts = self.facts;
-        for pattern in row.paths(&self.chosen.cpus) {
+        let cpus = if row.level == Level::Tickless { self.tickless() } else { self.chosen.cpus.clone() };
+        for pattern in row.paths(&cpus) {
             for (path, text) in facts.files.iter().filter(|(path, _)| is_of(&pattern, path)) {
                 let knob = (row.knob)(path.clone());
                 let wanted = match row.needs {
@@ -359,9 +360,23 @@ impl Draft<'_> {
         }
     }
 
+    /// Returns the chosen CPUs whose tick can stop.
+    fn tickless(&self) -> CpuSet {
+        self.facts.nohz_full.as_ref().map(|stopped| self.chosen.cpus.intersection(stopped)).unwrap_or_default()
+    }
+
     fn tick(&mut self) {
-        let stopped = self.facts.nohz_full.clone().unwrap_or_default();
-        let ticking = self.chosen.cpus.difference(&stopped);
+        let tickless = self.tickless();
+        let is_hidden =
+            |cpu: &u32| !self.facts.files.contains_key(Path::new(&FAIR_SERVER.replace("{cpu}", &cpu.to_string())));
+        if self.facts.has_fair_server && tickless.iter().any(|cpu| is_hidden(&cpu)) {
+            self.obstacle(
+                Level::Tickless,
+                format!("the fair server of CPU {tickless} may keep the tick: its settings cannot be read"),
+                "mount debugfs on /sys/kernel/debug, and run cox as root".to_owned(),
+            );
+        }
+        let ticking = self.chosen.cpus.difference(&tickless);
         if !ticking.is_empty() {
             let (why, instead) = match self.facts.nohz_full {
                 None => ("this kernel cannot stop it", "a kernel with CONFIG_NO_HZ_FULL"),

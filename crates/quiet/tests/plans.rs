@@ -125,6 +125,19 @@ fn a_machine_that_is_quiet_needs_no_change_of_files() {
 }
 
 #[test]
+fn a_fair_server_that_may_keep_a_tick_but_cannot_be_seen_is_named() {
+    let hidden = |release: &str, list: &str| {
+        let facts = v2().with("/proc/sys/kernel/osrelease", release).facts();
+        let plan = plan(&facts, &check(&facts, &cpus(list)).unwrap(), to(Level::Tickless));
+        plan.obstacles.iter().any(|obstacle| obstacle.what.contains("fair server"))
+    };
+    // Only the server of CPU 2 is in debugfs, and CPU 6 keeps its tick anyway.
+    let seen = ["1", "2", "1-2", "6"].map(|list| hidden("6.18.15\n", list));
+    assert_eq!(seen, [true, false, true, false]);
+    assert!(!hidden("6.11.2\n", "1"), "older kernels have none");
+}
+
+#[test]
 fn cores_without_interrupts_come_first_and_the_time_keepers_last() {
     let facts = v2().facts();
     // The ticks of CPUs 1 to 3 can stop. CPU 7 is in a partition, CPU 3 has the disk's interrupt, CPU 0 keeps the time.

@@ -328,8 +328,8 @@ mod tests {
             KeptTicks { cpus: "2-3".into(), per_s: 251.0, dependencies, unknown }.sentence()
         };
         assert_eq!(
-            kept(&[("SCHED", "more than one thread could run", 1255)], None),
-            "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run (SCHED, 1255 times)"
+            kept(&[("SCHED", "more than one thread could run, or a deadline server", 1255)], None),
+            "the tick of CPUs 2-3, 251.0 times a second on each: more than one thread could run, or a deadline server (SCHED, 1255 times)"
         );
         assert!(kept(&[], None).ends_with("on each: the kernel does not say why"));
         let unknown = kept(&[], Some("Too many open files"));

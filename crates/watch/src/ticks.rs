@@ -24,7 +24,7 @@ use crate::perf::event;
 const DEPENDENCIES: [(u32, &str, &str); 6] = [
     (1, "POSIX_TIMER", "a POSIX timer of CPU time (setitimer, timer_create, RLIMIT_CPU)"),
     (1 << 1, "PERF_EVENTS", "a perf event that samples by frequency"),
-    (1 << 2, "SCHED", "more than one thread could run"),
+    (1 << 2, "SCHED", "more than one thread could run, or a deadline server"),
     (1 << 3, "CLOCK_UNSTABLE", "the clock is not stable"),
     (1 << 4, "RCU", "RCU waited for this CPU"),
     (1 << 5, "RCU_EXP", "an expedited RCU grace period waited for this CPU"),

@@ -171,7 +171,7 @@ fn apply() {
     let code = |name: &str, output: &Output| {
         fact(name, &output.status.code().unwrap_or(-1).to_string(), &[text(output)]);
     };
-    code("apply", &cox(&["quiet", "apply", "--cpus", "2-3"]));
+    code("apply", &cox(&["quiet", "apply", "--level", "tickless", "--cpus", "2-3"]));
     code("status", &cox(&["quiet", "status"]));
     // The first interrupt that lets itself be moved to a quiet CPU again.
     let now = |path: &Path| fs::read_to_string(path).unwrap_or_default();

@@ -46,7 +46,12 @@ pub fn start(options: &[&str]) -> (Child, BufReader<ChildStdout>, PathBuf) {
     let errors = PathBuf::from(format!("/tmp/errors-{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     let program = own(&["program"]);
     let mut command = Command::new("cox");
-    command.arg("quiet").args(options).arg("--").arg(program.get_program()).args(program.get_args());
+    command
+        .args(["quiet", "--level", "tickless"])
+        .args(options)
+        .arg("--")
+        .arg(program.get_program())
+        .args(program.get_args());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(&errors).unwrap());
     let mut cox = command.spawn().expect("cox is in PATH");
     let lines = BufReader::new(cox.stdout.take().unwrap());
