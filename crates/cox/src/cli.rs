@@ -221,11 +221,12 @@ pub struct Run {
     /// from:FILE takes what auto has found (see `cox explain loops`)
     #[arg(long, value_name = "NAME", value_parser = schedule, conflicts_with_all = ["pid", "cgroup"])]
     pub schedule: Option<String>,
-    /// With --schedule auto or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs
+    /// With --schedule auto or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs. With --schedule
+    /// profile: write what was measured, for --schedule-inputs from:FILE
     #[arg(long, value_name = "FILE", requires = "schedule")]
     pub save_schedules: Option<PathBuf>,
     /// With --schedule: facts that some schedules need: mean_ns=F, deviation_ns=F, overhead_ns=F (nanoseconds), weights=F:F:… (one for each thread),
-    /// separated by commas
+    /// separated by commas; at the end from:FILE, which a run with --schedule profile has written
     #[arg(long, value_name = "LIST", value_parser = schedule_inputs, requires = "schedule")]
     pub schedule_inputs: Option<String>,
     /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
@@ -406,7 +407,7 @@ fn schedule(text: &str) -> Result<String, String> {
 
 /// Checks facts about loops.
 fn schedule_inputs(text: &str) -> Result<String, String> {
-    ::loops::options::parse_inputs(text).map(|_| text.to_owned())
+    ::loops::options::parse_inputs_and_file(text).map(|_| text.to_owned())
 }
 
 /// Returns the name of an option's value on the command line.

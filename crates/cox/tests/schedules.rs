@@ -184,6 +184,48 @@ fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
     refused("cannot read ");
 }
 
+/// Iteration i sleeps for i · 0.2 ms: 1.5 ms in the mean. `fsc` needs mean, deviation, and the cost of a request.
+#[test]
+fn what_profile_has_measured_is_used_by_schedules_that_need_it() {
+    let bench = Bench::new();
+    let file = path(&bench.folder, "profile");
+    let loops = bench.loops("profile", &["--save-schedules", &file], &["5", "16", "slope"]);
+    let measured = of(&loops, "runtime");
+    let profile = &measured["profile"];
+    assert_eq!(profile["chunks"], measured["iterations"], "{measured}");
+    let mean_ns = profile["mean_ns"].as_f64().unwrap();
+    // All threads together execute for no longer than the loops lasted, and each iteration sleeps.
+    let all_ns = measured["wall_ns"].as_f64().unwrap() * measured["threads"].as_f64().unwrap();
+    assert!(mean_ns * measured["iterations"].as_f64().unwrap() <= all_ns && mean_ns > 1.5e6, "{measured}");
+    assert!(profile["deviation_ns"].as_f64().unwrap() > 0.0 && profile["request_ns"].as_f64().unwrap() > 0.0);
+
+    let from = format!("from:{file}");
+    let loops = bench.loops("fsc", &["--schedule-inputs", &from], &["5", "16", "slope"]);
+    let used = of(&loops, "runtime");
+    assert_eq!((&used["schedule"], &used["substituted"]), (&"fsc".into(), &0.into()), "{used}");
+    assert_eq!(used["profile"], Value::Null, "{used}");
+
+    // A loop of which there is no profile gets the substitute.
+    let saved = fs::read_to_string(&file).unwrap();
+    let without: Vec<&str> = saved.lines().filter(|line| !line.contains(" runtime ")).collect();
+    fs::write(&file, without.join("\n") + "\nprofile 0 1 runtime 2 mean_ns=1\n").unwrap();
+    let loops = bench.loops("fsc", &["--schedule-inputs", &from], &["5", "16", "slope"]);
+    let unknown = of(&loops, "runtime");
+    assert_eq!((&unknown["schedule"], &unknown["substituted"]), (&"fac2".into(), &5.into()), "{unknown}");
+
+    let refused = |inputs: &str, said: &str| {
+        let arguments = ["run", "--schedule", "fsc", "--schedule-inputs", inputs, "--", &bench.program, "1", "1"];
+        let ran = run(&mut bench.cox(&arguments));
+        assert_eq!((ran.code, ran.stdout.as_slice()), (125, b"".as_slice()), "{}", ran.stderr);
+        assert!(ran.stderr.contains(said) && ran.stderr.lines().count() == 1, "{said}: {}", ran.stderr);
+    };
+    fs::write(&file, saved.replacen("module ", "module 00", 1)).unwrap();
+    refused(&from, "run it with --schedule profile again");
+    fs::write(&file, saved.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    refused(&from, "has no profile");
+    refused("mean_ns=1", "measure it with --schedule profile");
+}
+
 /// `--overlap` takes over the same entry points; packing loads the other library, too.
 #[test]
 fn schedules_go_with_overlap_and_packing() {

@@ -1,5 +1,7 @@
 //! What some schedules need to know about a loop and its team.
 
+use std::fmt;
+
 use crate::invalid::Invalid;
 use crate::kind::Kind;
 
@@ -44,12 +46,34 @@ impl Need {
 
     /// Returns the error for a schedule that does not have this input.
     pub(crate) fn missing(self, of: Kind) -> Invalid {
-        let remedy = if self == Need::Weights { "give one for each thread" } else { "measure it with 'profile'" };
+        let remedy = if self == Need::Weights {
+            "give one for each thread"
+        } else {
+            "measure it with --schedule profile, or give it"
+        };
         Invalid::Missing { schedule: of.name(), input: self.name(), remedy }
     }
 }
 
 impl Inputs {
+    /// Returns what a profile measures, without weights.
+    #[must_use]
+    pub fn measured(mean_ns: f64, deviation_ns: f64, overhead_ns: f64) -> Inputs {
+        let [mean_ns, deviation_ns, overhead_ns] = [mean_ns, deviation_ns, overhead_ns].map(Some);
+        Inputs { mean_ns, deviation_ns, overhead_ns, weights: None }
+    }
+
+    /// Returns these inputs; where one is unknown, that of `other`.
+    #[must_use]
+    pub fn or(&self, other: &Inputs) -> Inputs {
+        Inputs {
+            mean_ns: self.mean_ns.or(other.mean_ns),
+            deviation_ns: self.deviation_ns.or(other.deviation_ns),
+            overhead_ns: self.overhead_ns.or(other.overhead_ns),
+            weights: self.weights.clone().or_else(|| other.weights.clone()),
+        }
+    }
+
     /// Returns the mean time of an iteration, or why it is missing or invalid.
     pub(crate) fn mean_ns(&self, of: Kind) -> Result<f64, Invalid> {
         check(of, Need::Mean, self.mean_ns, |mean| mean > 0.0)
@@ -79,6 +103,19 @@ impl Inputs {
         let largest = weights.iter().fold(0.0, |largest: f64, weight| largest.max(*weight));
         let sum: f64 = weights.iter().map(|weight| weight / largest).sum();
         Ok(Some(weights.iter().map(|weight| weight / largest / sum * threads as f64).collect()))
+    }
+}
+
+/// What is known, as `--schedule-inputs` takes it.
+impl fmt::Display for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let numbers =
+            [("mean_ns", self.mean_ns), ("deviation_ns", self.deviation_ns), ("overhead_ns", self.overhead_ns)];
+        let numbers = numbers.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+        let weights = self.weights.as_ref().map(|weights| {
+            format!("weights={}", weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(":"))
+        });
+        f.write_str(&numbers.chain(weights).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -9,8 +9,8 @@
 //!
 //!  1. [`kind`], [`schedule`]: the text that a user writes, as `fac2` or `gss,16`, becomes a [`Schedule`]. [`options`]: the
 //!     same for all that a user asks for.
-//!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. [`profile`]
-//!     measures them.
+//!  2. [`inputs`]: some schedules need facts about the loop, such as the mean time of an iteration. A run with
+//!     [`Kind::Profile`] measures them.
 //!  3. [`plan`]: schedule, number of iterations, number of threads and inputs become a [`Plan`]. It is made once and
 //!     used for all instances of the loop. The caller shares it among the threads, with one counter per instance.
 //!  4. A request asks the plan. There are five ways, and none of them needs a lock:
@@ -29,7 +29,7 @@
 //!     more work at the end of a loop.
 //!     [`advice`]: which other schedule would help.
 //!  7. [`selection`]: which schedule of a portfolio is the fastest for a loop.
-//!     [`saved`]: a file with what was selected.
+//!     [`saved`]: a file with what was selected or measured.
 //!  8. [`sim`]: a simulator that drives the schedules, for tests and decisions about policies.
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,6 @@ pub mod kind;
 pub mod last_slice;
 pub mod options;
 pub mod plan;
-pub mod profile;
 mod rules;
 pub mod saved;
 pub mod schedule;
@@ -63,4 +62,4 @@ pub use invalid::Invalid;
 pub use kind::Kind;
 pub use plan::Plan;
 pub use schedule::Schedule;
-pub use statistics::{Finished, Pace, Statistics, Timing};
+pub use statistics::{Finished, Pace, Spread, Statistics, Timing};

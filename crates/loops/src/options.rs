@@ -3,7 +3,7 @@
 //! | variable | option | value |
 //! |---|---|---|
 //! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]auto`; `as_written`; or `from:FILE` |
-//! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need |
+//! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need. `from:FILE` at the end: for each loop, those that `profile` has measured |
 //!
 //! `auto` tries schedules for each loop. `as_written` changes nothing: each loop gets the schedule that its runtime would
 //! give it, from cox's library, which records what the loops do. It implies `all:`.
@@ -38,8 +38,10 @@ pub struct Options {
     pub all: bool,
     /// The schedules of changed loops.
     pub wanted: Wanted,
-    /// Facts about the loops.
+    /// Facts about all loops.
     pub inputs: Inputs,
+    /// A file with facts about single loops, which count more: [`crate::saved`].
+    pub profiles: Option<String>,
 }
 
 impl Options {
@@ -49,18 +51,19 @@ impl Options {
     /// One line: what is wrong, and what to use.
     pub fn parse(schedule: &str, inputs: Option<&str>) -> Result<Options, String> {
         let (all, wanted) = parse_schedule(schedule)?;
-        let inputs = inputs.map_or(Ok(Inputs::default()), parse_inputs)?;
+        let (inputs, profiles) = inputs.map_or(Ok((Inputs::default(), None)), parse_inputs_and_file)?;
         if let Wanted::Schedule(schedule) = &wanted {
             // Checks that what the schedule needs is there and valid. The number of threads is not known yet: it is the
             // number of weights.
             let threads = inputs.weights.as_ref().map_or(1, Vec::len);
-            schedule.plan(1, threads, &inputs).map_err(|invalid| invalid.to_string())?;
+            let known = if profiles.is_some() { inputs.or(&Inputs::measured(1.0, 1.0, 1.0)) } else { inputs.clone() };
+            schedule.plan(1, threads, &known).map_err(|invalid| invalid.to_string())?;
         }
-        Ok(Options { all, wanted, inputs })
+        Ok(Options { all, wanted, inputs, profiles })
     }
 }
 
-/// What precedes the name of a file with schedules of single loops.
+/// What precedes the name of a file with schedules, or facts, of single loops.
 pub const FROM: &str = "from:";
 
 /// Reads a schedule: whether all loops change, and to what.
@@ -80,6 +83,20 @@ pub fn parse_schedule(text: &str) -> Result<(bool, Wanted), String> {
     }
 }
 
+/// Reads facts about loops, and the name of the file after `from:`, if there is one.
+///
+/// # Errors
+/// As [`Options::parse`].
+pub fn parse_inputs_and_file(text: &str) -> Result<(Inputs, Option<String>), String> {
+    let (facts, file) = match text.strip_prefix(FROM) {
+        Some(file) => (None, Some(file)),
+        None => {
+            text.split_once(&format!(",{FROM}")).map_or((Some(text), None), |(facts, file)| (Some(facts), Some(file)))
+        }
+    };
+    Ok((facts.map_or(Ok(Inputs::default()), parse_inputs)?, file.map(ToOwned::to_owned)))
+}
+
 /// Reads facts about loops.
 ///
 /// # Errors
@@ -87,8 +104,11 @@ pub fn parse_schedule(text: &str) -> Result<(bool, Wanted), String> {
 pub fn parse_inputs(text: &str) -> Result<Inputs, String> {
     let mut inputs = Inputs::default();
     for part in text.split(',') {
-        let invalid =
-            || format!("'{part}' is none of mean_ns=F, deviation_ns=F, overhead_ns=F, weights=F:F:... with numbers F");
+        let invalid = || {
+            format!(
+                "'{part}' is none of mean_ns=F, deviation_ns=F, overhead_ns=F, weights=F:F:... with numbers F, or from:FILE"
+            )
+        };
         let (name, value) = part.split_once('=').ok_or_else(invalid)?;
         let number = |value: &str| value.parse::<f64>().map_err(|_| invalid());
         match name {
@@ -135,6 +155,18 @@ mod tests {
         }
         let inputs = Options::parse("wf", Some("weights=1:2.5,mean_ns=3")).unwrap().inputs;
         assert_eq!((inputs.weights, inputs.mean_ns), (Some(vec![1.0, 2.5]), Some(3.0)));
+    }
+
+    #[test]
+    fn facts_may_come_from_a_file() {
+        let options = |inputs| Options::parse("fsc", Some(inputs));
+        let both = options("weights=1:2,from:/a,b").unwrap();
+        assert_eq!((both.inputs.weights, both.profiles.as_deref()), (Some(vec![1.0, 2.0]), Some("/a,b")));
+        let file = options("from:app.loops").unwrap();
+        assert_eq!((file.inputs, file.profiles.as_deref()), (Inputs::default(), Some("app.loops")));
+        // Without the file, the schedule lacks them.
+        assert!(options("mean_ns=3").unwrap_err().contains("--schedule profile"));
+        assert!(options("mean=3,from:/a").unwrap_err().starts_with("'mean=3' is none of"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Schedules that were chosen for single loops, in a file: `auto` writes it, and a later run begins with it.
+//! What was found out about single loops, in a file: `auto` writes the schedules that it has selected, `profile` what it has measured, and a later run
+//! uses them.
 //!
 //! The file is text, one item a line; what comes last may contain blanks:
 //!
@@ -7,26 +8,32 @@
 //! all yes
 //! module 3f6c0d… /home/me/app
 //! loop 0 4841 runtime 8 fac2
+//! profile 0 4841 runtime 8 mean_ns=210.5,deviation_ns=40,overhead_ns=25
 //! ```
 //!
 //! A module is a program or library with its build id (`-` if it has none). A loop has the number of its module, the
-//! address behind the call that begins it, its clause, the number of threads, and its schedule.
+//! address behind the call that begins it, its clause, the number of threads, and its schedule. A profile has the same names, and facts about the
+//! loop as `--schedule-inputs` takes them.
 
 use std::fmt;
 
+use crate::inputs::Inputs;
+use crate::options::parse_inputs;
 use crate::schedule::Schedule;
 
 const FIRST_LINE: &str = "coxswain loop schedules 1";
 
-/// Schedules of single loops.
+/// Schedules and profiles of single loops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved {
     /// Whether loops with `dynamic` and `guided` change, too.
     pub all: bool,
     /// The programs and libraries.
     pub modules: Vec<Module>,
-    /// The loops.
-    pub loops: Vec<SavedLoop>,
+    /// The schedules.
+    pub loops: Vec<SavedLoop<Schedule>>,
+    /// What was measured.
+    pub profiles: Vec<SavedLoop<Inputs>>,
 }
 
 /// A program or library.
@@ -38,9 +45,9 @@ pub struct Module {
     pub path: String,
 }
 
-/// The schedule of a loop.
+/// A loop, and what was found out about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SavedLoop {
+pub struct SavedLoop<Found> {
     /// Number of the module.
     pub module: usize,
     /// Address behind the call that begins it, as the module's file counts addresses.
@@ -49,8 +56,8 @@ pub struct SavedLoop {
     pub clause: String,
     /// Threads of the team.
     pub threads: u32,
-    /// The schedule.
-    pub schedule: Schedule,
+    /// What was found out.
+    pub found: Found,
 }
 
 impl Saved {
@@ -79,31 +86,52 @@ impl Saved {
                 let build_id = Some(build_id).filter(|id| *id != "-").map(ToOwned::to_owned);
                 self.modules.push(Module { build_id, path: path.to_owned() });
             }
-            "loop" => {
-                let words: Vec<&str> = rest.split(' ').collect();
-                let [module, address, clause, threads, schedule] = words[..] else { return None };
-                let module = module.parse().ok().filter(|module| *module < self.modules.len())?;
-                self.loops.push(SavedLoop {
-                    module,
-                    address: address.parse().ok()?,
-                    clause: clause.to_owned(),
-                    threads: threads.parse().ok()?,
-                    schedule: schedule.parse().ok()?,
-                });
-            }
+            "loop" => self.loops.push(self.parse_loop(rest, |schedule| schedule.parse().ok())?),
+            "profile" => self.profiles.push(self.parse_loop(rest, |inputs| parse_inputs(inputs).ok())?),
             _ => return None,
         }
         Some(())
     }
 
+    fn parse_loop<F>(&self, rest: &str, found: impl Fn(&str) -> Option<F>) -> Option<SavedLoop<F>> {
+        let words: Vec<&str> = rest.split(' ').collect();
+        let [module, address, clause, threads, text] = words[..] else { return None };
+        Some(SavedLoop {
+            module: module.parse().ok().filter(|module| *module < self.modules.len())?,
+            address: address.parse().ok()?,
+            clause: clause.to_owned(),
+            threads: threads.parse().ok()?,
+            found: found(text)?,
+        })
+    }
+
     /// Returns the schedule of a loop; `None` if it is not in the file. A module may have moved to another folder.
     #[must_use]
     pub fn of(&self, path: &str, address: u64, clause: &str, threads: u32) -> Option<&Schedule> {
-        let is_it = |one: &&SavedLoop| {
+        self.find(&self.loops, path, address, clause, threads).map(|number| &self.loops[number].found)
+    }
+
+    /// Returns the number of a loop's profile; `None` if it is not in the file.
+    #[must_use]
+    pub fn profile(&self, path: &str, address: u64, clause: &str, threads: u32) -> Option<usize> {
+        self.find(&self.profiles, path, address, clause, threads)
+    }
+
+    fn find<F>(&self, all: &[SavedLoop<F>], path: &str, address: u64, clause: &str, threads: u32) -> Option<usize> {
+        let is_it = |one: &SavedLoop<F>| {
             (one.address, one.threads, one.clause.as_str()) == (address, threads, clause)
                 && self.modules.get(one.module).is_some_and(|module| name(&module.path) == name(path))
         };
-        self.loops.iter().find(is_it).map(|one| &one.schedule)
+        all.iter().position(is_it)
+    }
+
+    /// Returns the number of a module; adds it if it is not there yet.
+    pub fn module(&mut self, path: &str, build_id: impl Fn(&str) -> Option<String>) -> usize {
+        let known = self.modules.iter().position(|module| module.path == path);
+        known.unwrap_or_else(|| {
+            self.modules.push(Module { build_id: build_id(path), path: path.to_owned() });
+            self.modules.len() - 1
+        })
     }
 }
 
@@ -117,8 +145,11 @@ impl fmt::Display for Saved {
         for Module { build_id, path } in &self.modules {
             writeln!(f, "module {} {path}", build_id.as_deref().unwrap_or("-"))?;
         }
-        for SavedLoop { module, address, clause, threads, schedule } in &self.loops {
-            writeln!(f, "loop {module} {address} {clause} {threads} {schedule}")?;
+        for SavedLoop { module, address, clause, threads, found } in &self.loops {
+            writeln!(f, "loop {module} {address} {clause} {threads} {found}")?;
+        }
+        for SavedLoop { module, address, clause, threads, found } in &self.profiles {
+            writeln!(f, "profile {module} {address} {clause} {threads} {found}")?;
         }
         Ok(())
     }
@@ -136,12 +167,20 @@ mod tests {
             address,
             clause: "runtime".to_owned(),
             threads,
-            schedule: schedule.parse().unwrap(),
+            found: schedule.parse().unwrap(),
+        };
+        let profile = |module, address, threads, inputs: &str| SavedLoop {
+            module,
+            address,
+            clause: "runtime".to_owned(),
+            threads,
+            found: parse_inputs(inputs).unwrap(),
         };
         Saved {
             all: true,
             modules: vec![module(Some("3f6c"), "/home/me/the app"), module(None, "/lib/b.so")],
             loops: vec![one(0, 100, 2, "fac2"), one(0, 100, 4, "ss,8"), one(1, 100, 2, "tap,4,alpha=1.5")],
+            profiles: vec![profile(0, 100, 2, "mean_ns=210.5,overhead_ns=25"), profile(1, 100, 2, "mean_ns=3")],
         }
     }
 
@@ -165,7 +204,10 @@ mod tests {
             ("/lib/b.so", 100, "runtime", 3),
         ] {
             assert_eq!(of(path, address, clause, threads), None);
+            assert_eq!(saved.profile(path, address, clause, threads), None);
         }
+        assert_eq!(saved.profile("/opt/the app", 100, "runtime", 2), Some(0));
+        assert_eq!(saved.profile("/lib/b.so", 100, "runtime", 2), Some(1));
     }
 
     #[test]
@@ -176,6 +218,7 @@ mod tests {
             ("coxswain loop schedules 2\n", "the first line is not"),
             (&format!("{first}\nloop 0 1 runtime 2 fac2\n"), "line 2 cannot be read"),
             (&format!("{first}\nmodule - /a\n\nloop 0 1 runtime 2 fax2\n"), "line 4 cannot be read"),
+            (&format!("{first}\nmodule - /a\nprofile 0 1 runtime 2 mean=3\n"), "line 3 cannot be read"),
             (&format!("{first}\nword\n"), "line 2 cannot be read: 'word'"),
         ] {
             let error = Saved::parse(text).unwrap_err();

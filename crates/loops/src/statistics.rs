@@ -106,6 +106,20 @@ impl Spread {
         self.chunks += other.chunks;
     }
 
+    /// Returns the state as four words, from which [`Spread::from_words`] makes it again.
+    #[must_use]
+    pub fn words(&self) -> [u64; 4] {
+        [self.chunks, self.iterations.to_bits(), self.mean_ns.to_bits(), self.squares.to_bits()]
+    }
+
+    /// Makes a spread from its words. Without chunks, or with a number that is not finite or negative, it is empty.
+    #[must_use]
+    pub fn from_words([chunks, iterations, mean, squares]: [u64; 4]) -> Spread {
+        let [iterations, mean_ns, squares] = [iterations, mean, squares].map(f64::from_bits);
+        let is_valid = [iterations, mean_ns, squares].iter().all(|number| number.is_finite() && *number >= 0.0);
+        if chunks == 0 || !is_valid { Spread::default() } else { Spread { chunks, iterations, mean_ns, squares } }
+    }
+
     /// Returns the number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u64 {

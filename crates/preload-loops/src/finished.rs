@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use loops::Spread;
+
 /// A thread's line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -18,6 +20,8 @@ pub struct Finished {
     requests: AtomicU64,
     /// How long it waited for a CPU, nanoseconds; `UNKNOWN` if that was not measured.
     waited_ns: AtomicU64,
+    /// With `profile`: the words of the spread of an iteration's time.
+    spread: [AtomicU64; 4],
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -47,6 +51,16 @@ impl Finished {
         self.requests.store(part.requests, Ordering::Relaxed);
         self.waited_ns.store(part.waited_ns.unwrap_or(UNKNOWN), Ordering::Relaxed);
         self.instance.store(instance, Ordering::Relaxed);
+    }
+
+    /// Stores what the thread has measured with `profile`; before [`Finished::set`].
+    pub fn set_spread(&self, spread: Spread) {
+        self.spread.iter().zip(spread.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    }
+
+    /// Returns what the thread has measured in its last instance with `profile`.
+    pub fn spread(&self) -> Spread {
+        Spread::from_words(self.spread.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Returns the thread's part of an instance; `None` if it has not come to its end.

@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loops::Plan;
+use loops::{Plan, Spread};
 
 use crate::bounds::Bounds;
 use crate::clause::Clause;
@@ -78,9 +78,10 @@ impl Instance {
             known.at = unsafe { opener.known(options, clause, threads) };
         }
         // SAFETY: as above.
-        let (rule, measured) = unsafe { &mut *known.at }.open(options, clause);
+        let one = unsafe { &mut *known.at };
+        let (rule, measured) = one.open(options, clause);
         let Clause { monotonic, chunk, place, .. } = *clause;
-        let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule };
+        let key = Key { trips: bounds.trips, threads, monotonic, chunk, place, rule, profile: one.profile() };
         if plan.as_ref().is_none_or(|prepared| prepared.key != key) {
             // SAFETY: only the opening thread uses the table.
             *plan = Some(Arc::clone(unsafe { &mut *opener.plans.get() }.get(options, key)));
@@ -185,10 +186,11 @@ impl Instance {
     /// # Safety
     /// The calling thread stands at the slot, and its number in the team is `thread`.
     #[inline]
-    pub unsafe fn finish(&self, thread: usize, part: Part) {
+    pub unsafe fn finish(&self, thread: usize, part: Part, spread: Option<Spread>) {
         // SAFETY: nobody replaces the lines while a thread stands at the slot.
         let (number, finished) = unsafe { (*self.number.get(), &*self.finished.get()) };
         if let Some(line) = finished.get(thread) {
+            spread.into_iter().for_each(|spread| line.set_spread(spread));
             line.set(number, part);
         }
     }

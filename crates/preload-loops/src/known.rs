@@ -9,7 +9,7 @@ use loops::figures::{Finish, imbalance, load_imbalance};
 use loops::saved::Saved;
 use loops::selection::auto::{Auto, Verdict};
 use loops::selection::{self, PORTFOLIO, Select};
-use loops::{Kind, Plan};
+use loops::{Kind, Plan, Spread};
 use wire::loop_records::{Clause as Written, Record};
 
 use crate::clause::Clause;
@@ -20,6 +20,8 @@ use loops::options::{Options, Wanted};
 
 /// The schedules that an earlier run has found.
 pub static SAVED: OnceLock<Saved> = OnceLock::new();
+/// What an earlier run has measured.
+pub static PROFILES: OnceLock<Saved> = OnceLock::new();
 
 /// A loop of a team.
 pub struct KnownLoop {
@@ -34,6 +36,8 @@ pub struct KnownLoop {
     trial: Option<Trial>,
     /// The schedule that an earlier run has found.
     found: Option<Found>,
+    /// Number of its profile, plus 1; 0 if it has none.
+    profile: usize,
 }
 
 /// A schedule from a file. Its chunk is a smallest size, like the program's.
@@ -56,6 +60,8 @@ pub struct Measured {
     pub requests: bool,
     /// How long threads wait for a CPU.
     pub delays: bool,
+    /// The time of each chunk, with `profile`.
+    pub profile: bool,
 }
 
 /// An instance that has ended.
@@ -112,7 +118,14 @@ impl KnownLoop {
             opened: 0,
             trial,
             found,
+            profile: profile(clause, threads).map_or(0, |number| number + 1),
         }
+    }
+
+    /// Returns the number of the loop's profile in [`PROFILES`], plus 1; 0 if it has none.
+    #[inline]
+    pub fn profile(&self) -> usize {
+        self.profile
     }
 
     /// Returns whether this is the loop of a clause in a team of this size.
@@ -128,7 +141,8 @@ impl KnownLoop {
             self.begin(clause);
         }
         self.opened += 1;
-        let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
+        let profile = self.record.is_some() && is_profile(options);
+        let requests = profile || self.record.is_some() && self.opened % TIMED_EVERY == 2;
         let delays = delays::are_wanted() && self.opened.is_multiple_of(self.delays_every());
         let rule = match (&options.wanted, &mut self.trial) {
             (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
@@ -136,7 +150,7 @@ impl KnownLoop {
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
         };
-        (rule, Measured { requests, delays })
+        (rule, Measured { requests, delays, profile })
     }
 
     #[cold]
@@ -179,6 +193,9 @@ impl KnownLoop {
             Record::add(&record.finish, finish);
             Record::add(&record.request, request);
             Record::add(&record.requests, requests);
+            if measured.profile {
+                add_spread(record, ended);
+            }
             if let Some(os_caused) = os_caused(ended) {
                 Record::add(&record.delays_known, 1);
                 Record::add(&record.os_caused, os_caused);
@@ -235,6 +252,18 @@ fn os_caused(ended: &Ended<'_>) -> Option<u64> {
     imbalance(&team).map(|imbalance| (imbalance.os_caused_ns / ns) as u64)
 }
 
+fn is_profile(options: &Options) -> bool {
+    matches!(&options.wanted, Wanted::Schedule(schedule) if schedule.kind == Kind::Profile)
+}
+
+/// Adds what the threads have measured with `profile`.
+fn add_spread(record: &Record, ended: &Ended<'_>) {
+    let words = [&record.profiled_chunks, &record.profiled_iterations, &record.profiled_mean, &record.profiled_squares];
+    let mut spread = Spread::from_words(words.map(|word| word.load(Ordering::Relaxed)));
+    ended.finished.iter().for_each(|line| spread.merge(&line.spread()));
+    words.iter().zip(spread.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+}
+
 /// Returns the part of the threads' time that requests took, from the mean of those that were timed.
 fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
     let read = |word: &AtomicU64| word.load(Ordering::Relaxed) as f64;
@@ -266,6 +295,13 @@ fn found(clause: &Clause, threads: u32) -> Option<Found> {
     let (path, address) = modules::locate(clause.place)?;
     let schedule = saved.of(&String::from_utf8_lossy(&path), address, clause.written.name(), threads)?;
     Some(Found { kind: schedule.kind, chunk: schedule.chunk.map_or(0, std::num::NonZeroU64::get) })
+}
+
+/// Returns the number of the profile of an earlier run.
+fn profile(clause: &Clause, threads: u32) -> Option<usize> {
+    let saved = PROFILES.get()?;
+    let (path, address) = modules::locate(clause.place)?;
+    saved.profile(&String::from_utf8_lossy(&path), address, clause.written.name(), threads)
 }
 
 fn set_extremes(record: &Record, trips: u64) {

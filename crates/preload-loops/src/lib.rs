@@ -12,6 +12,7 @@
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
 //!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
+//!   `profiling`: how long chunks take with `profile`.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -63,6 +64,7 @@ mod opener;
 #[cfg(not(loom))]
 mod plans;
 #[cfg(not(loom))]
+mod profiling;
 mod published;
 #[cfg(not(loom))]
 mod region;

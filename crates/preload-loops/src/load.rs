@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-use crate::known::SAVED;
-use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
+use crate::known::{PROFILES, SAVED};
+use crate::plans::{NO_PROFILE, NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
 use crate::{clock, delays, file, team};
-use loops::options::{Options, Wanted, parse_inputs};
+use loops::options::{Options, Wanted, parse_inputs_and_file};
 use loops::saved::Saved;
 
 /// Set if the program's children keep their schedules.
@@ -30,7 +30,7 @@ extern "C" fn at_load() {
     let options = schedule.and_then(|schedule: &'static str| {
         let inputs = variable(c"COX_SCHEDULE_INPUTS").transpose()?;
         if let Some(inputs) = inputs {
-            parse_inputs(inputs).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS '{inputs}': {why}"))?;
+            parse_inputs_and_file(inputs).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS '{inputs}': {why}"))?;
         }
         let options = Options::parse(schedule, inputs);
         let options = options.and_then(|options| match &options.wanted {
@@ -42,7 +42,12 @@ extern "C" fn at_load() {
             }
             _ => Ok(options),
         });
-        options.map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
+        let options = options.map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))?;
+        if let Some(path) = &options.profiles {
+            let profiles = read(path).map_err(|why| format!("invalid COX_SCHEDULE_INPUTS: {path}: {why}"))?;
+            let _ = PROFILES.set(profiles);
+        }
+        Ok(options)
     });
     if text(ALONE).is_some() {
         // SAFETY: the name is a C string; the process has one thread.
@@ -88,9 +93,11 @@ fn text(name: &CStr) -> Option<&'static CStr> {
 extern "C" fn at_exit() {
     let Some(options) = OPTIONS.get() else { return };
     let all = team::INSTANCES.load(Ordering::Relaxed);
-    for (counter, why) in
-        [(&NOT_MONOTONIC, "the program asks for a monotonic schedule"), (&NO_WEIGHTS, "the team has another size")]
-    {
+    for (counter, why) in [
+        (&NOT_MONOTONIC, "the program asks for a monotonic schedule"),
+        (&NO_WEIGHTS, "the team has another size"),
+        (&NO_PROFILE, "there is no profile of the loop with this number of threads"),
+    ] {
         let count = counter.load(Ordering::Relaxed);
         if count > 0 {
             let asked = match &options.wanted {

@@ -21,6 +21,7 @@ use crate::clause::Clause;
 use crate::instance::Instance;
 use crate::measure::Measure;
 use crate::plans::Prepared;
+use crate::profiling::Profiling;
 use crate::team::Team;
 use crate::{clock, delays};
 use loops::options::{Options, Wanted};
@@ -75,6 +76,8 @@ pub struct Member {
     request: (u64, u64),
     /// How long the thread has waited for a CPU since the instance began, before it came to it; `None` if that is not measured.
     waited_ns: Option<u64>,
+    /// With `profile`: the chunks of this instance.
+    profiling: Option<Profiling>,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
 }
@@ -110,6 +113,7 @@ impl Member {
             timed: Source::Runtime,
             request: (0, 0),
             waited_ns: None,
+            profiling: None,
             blocks: None,
         }
     }
@@ -187,13 +191,14 @@ impl Member {
             self.fixed = std::ptr::null();
             self.timed = std::mem::replace(&mut self.source, Source::Timed);
         }
+        self.profiling = measured.profile.then(Profiling::default);
         self.waited_ns = if measured.delays { waited_before(began) } else { None };
     }
 
     /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same
     /// ones for each loop of as many iterations, because a program may rely on that.
     pub fn block(&mut self, trips: u64) -> Option<Range<u64>> {
-        let Options { all, wanted: Wanted::Schedule(schedule), inputs } = self.options else { return None };
+        let Options { all, wanted: Wanted::Schedule(schedule), inputs, .. } = self.options else { return None };
         let weights = inputs.weights.as_ref().filter(|weights| weights.len() == self.threads as usize)?;
         if !all || schedule.kind != Kind::Static || schedule.chunk.is_some() {
             return None;

@@ -11,6 +11,7 @@ use loops::fixed::Fixed;
 use loops::{Inputs, Kind, Plan, Schedule};
 
 use crate::histories::Histories;
+use crate::known::PROFILES;
 use loops::options::{Options, Wanted};
 
 /// The rule of an instance.
@@ -37,6 +38,8 @@ pub struct Key {
     pub place: usize,
     /// The rule.
     pub rule: Rule,
+    /// Number of the loop's profile in [`PROFILES`], plus 1; 0 if it has none.
+    pub profile: usize,
 }
 
 /// A plan and what it is made for.
@@ -60,6 +63,8 @@ pub struct Prepared {
 pub static NOT_MONOTONIC: AtomicU64 = AtomicU64::new(0);
 /// Instances that have had a substitute, because there are weights for another number of threads.
 pub static NO_WEIGHTS: AtomicU64 = AtomicU64::new(0);
+/// Instances that have had a substitute, because the file with profiles has none of the loop.
+pub static NO_PROFILE: AtomicU64 = AtomicU64::new(0);
 
 /// The substitute: monotonic, and without inputs.
 const SUBSTITUTE: Kind = Kind::Fac2;
@@ -76,7 +81,9 @@ impl Prepared {
         let threads = key.threads.max(1) as usize;
         // Weights for another number of threads say nothing about this team.
         let weights = options.inputs.weights.clone().filter(|weights| weights.len() == threads);
-        let inputs = Inputs { weights, ..options.inputs.clone() };
+        let known = Inputs { weights, ..options.inputs.clone() };
+        let measured = PROFILES.get().and_then(|saved| saved.profiles.get(key.profile.checked_sub(1)?));
+        let inputs = measured.map_or_else(|| known.clone(), |profile| profile.found.or(&known));
         // `awf` has the rule of `awf_b`, with speeds from earlier instances.
         let is_awf = schedule.kind == Kind::Awf;
         let rule = Schedule { kind: if is_awf { Kind::AwfB } else { schedule.kind }, ..schedule.clone() };
@@ -101,7 +108,12 @@ impl Prepared {
     #[inline]
     pub fn count(&self) {
         if self.is_substitute {
-            let counter = if self.asked == Kind::StaticSteal { &NOT_MONOTONIC } else { &NO_WEIGHTS };
+            let counter = match self.asked {
+                Kind::StaticSteal => &NOT_MONOTONIC,
+                Kind::Wf => &NO_WEIGHTS,
+                _ if PROFILES.get().is_some() && self.key.profile == 0 => &NO_PROFILE,
+                _ => &NO_WEIGHTS,
+            };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -162,7 +174,7 @@ mod tests {
     use super::*;
 
     fn key(trips: u64, chunk: u64, monotonic: bool) -> Key {
-        Key { trips, threads: 4, monotonic, chunk, place: 0, rule: Rule::Asked }
+        Key { trips, threads: 4, monotonic, chunk, place: 0, rule: Rule::Asked, profile: 0 }
     }
 
     fn prepared(options: &str, inputs: Option<&str>, key: Key) -> Prepared {

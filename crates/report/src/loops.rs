@@ -54,6 +54,27 @@ impl Selection {
     }
 }
 
+/// What `profile` has measured of a loop: facts that `fsc`, `fac`, `tap`, `bold` and others need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// Chunks that were timed.
+    pub chunks: u64,
+    /// Mean time of an iteration, nanoseconds.
+    pub mean_ns: f64,
+    /// Standard deviation of the time of an iteration, nanoseconds; null with fewer than two chunks.
+    pub deviation_ns: Option<f64>,
+    /// Mean time of a request, nanoseconds, with one reading of the clock; null if none was timed.
+    pub request_ns: Option<f64>,
+}
+
+impl Profile {
+    fn text(&self) -> String {
+        let time = |ns: f64| duration(ns.round() as u64);
+        let deviation = self.deviation_ns.map(|deviation| format!(" ± {}", time(deviation)));
+        time(self.mean_ns) + &deviation.unwrap_or_default()
+    }
+}
+
 /// Version of the JSON schema of [`LoopsDocument`].
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -98,7 +119,7 @@ pub struct LoopReport {
     pub threads: u64,
     /// Executions of the loop.
     pub instances: u64,
-    /// Instances that had `fac2` instead of the schedule that was asked for, because the loop is monotonic, or the team has another size than the weights.
+    /// Instances that had `fac2` instead of the schedule that was asked for, because the loop is monotonic, the team has another size than the weights, or there is no profile of the loop.
     pub substituted: u64,
     /// Instances that were cancelled: they are in no time.
     pub incomplete: u64,
@@ -126,6 +147,9 @@ pub struct LoopReport {
     /// Whether the schedule is one of the file that `from:FILE` names.
     #[serde(default)]
     pub saved: bool,
+    /// With `profile`: what was measured; null with other schedules.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// What would help, by rule: the option for `cox run`, or why there is none. Null in a run with another schedule than the program's own.
     #[serde(default)]
     pub advice: Option<String>,
@@ -229,6 +253,9 @@ impl LoopsReport {
                 one.os_caused_ns.map_or_else(|| "unknown".to_owned(), duration)
             });
         }
+        if shown.iter().any(|one| one.profile.is_some()) {
+            column("iteration", Align::Right, 0, &|one| one.profile.as_ref().map_or_else(String::new, Profile::text));
+        }
         column("requests", Align::Right, 3, &|one| {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
@@ -258,7 +285,7 @@ impl LoopsReport {
         let substituted: u64 = self.loops.iter().map(|one| one.substituted).sum();
         if substituted > 0 {
             remarks.push(format!(
-                "{} had fac2 instead: the loop must be monotonic and the schedule is not, or there are weights for another number of threads",
+                "{} had fac2 instead: the loop must be monotonic and the schedule is not, or there are weights for another number of threads, or no profile of the loop",
                 counted(substituted, "instance")
             ));
         }
@@ -354,5 +381,9 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!text.contains("iteration  "), "{text}");
+        let profile = Profile { chunks: 2, mean_ns: 2000.4, deviation_ns: Some(70.0), request_ns: None };
+        let report = LoopsReport { loops: vec![LoopReport { profile: Some(profile), ..one() }], ..report };
+        assert!(self::text(&report, 200).contains("2.0 µs ± 70 ns"));
     }
 }

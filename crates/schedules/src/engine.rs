@@ -30,8 +30,8 @@ pub struct Asked {
     /// Facts about the loops, as `mean_ns=200`.
     pub inputs: Option<String>,
     options: Options,
-    /// The schedules of single loops, from a file.
-    saved: Option<Saved>,
+    /// Files with facts about single loops.
+    files: Vec<Saved>,
 }
 
 impl Asked {
@@ -41,18 +41,33 @@ impl Asked {
     /// One line: what is wrong, and what to use.
     pub fn parse(schedule: &str, inputs: Option<&str>) -> Result<Asked, String> {
         let mut options = Options::parse(schedule, inputs)?;
-        let (mut schedule, mut saved) = (schedule.to_owned(), None);
+        let (mut schedule, mut inputs, mut files) = (schedule.to_owned(), inputs.map(ToOwned::to_owned), Vec::new());
         if let Wanted::From(path) = &options.wanted {
-            let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-            let read = Saved::parse(&text).map_err(|why| format!("{path}: {why}"))?;
-            options.all = read.all;
-            // The program may start in another folder.
-            let path = fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
-            schedule = format!("{FROM}{}", path.to_str().ok_or("the name of the file is not UTF-8")?);
-            saved = Some(read);
+            let (absolute, saved) = read(path)?;
+            options.all = saved.all;
+            schedule = format!("{FROM}{absolute}");
+            files.push(saved);
         }
-        Ok(Asked { schedule, inputs: inputs.map(ToOwned::to_owned), options, saved })
+        if let Some(path) = &options.profiles {
+            let (absolute, saved) = read(path)?;
+            if saved.profiles.is_empty() {
+                return Err(format!("{path} has no profile: --schedule profile --save-schedules writes one"));
+            }
+            let facts = Some(options.inputs.to_string()).filter(|facts| !facts.is_empty());
+            inputs = Some(facts.into_iter().chain([format!("{FROM}{absolute}")]).collect::<Vec<_>>().join(","));
+            files.push(saved);
+        }
+        Ok(Asked { schedule, inputs, options, files })
     }
+}
+
+/// Reads a file with facts about single loops. Returns also its absolute path: the program may start in another folder.
+fn read(path: &str) -> Result<(String, Saved), String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let saved = Saved::parse(&text).map_err(|why| format!("{path}: {why}"))?;
+    let absolute = fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
+    let absolute = absolute.to_str().ok_or("the name of the file is not UTF-8")?;
+    Ok((absolute.to_owned(), saved))
 }
 
 /// The engine.
@@ -95,7 +110,7 @@ impl Engine for Scheduling {
         if let Some(why) = fitness::of_environment(&self.asked.options, variable, self.allowed.as_ref()) {
             bail!("--schedule {}: {why}", self.asked.schedule);
         }
-        if let Some(why) = self.asked.saved.as_ref().and_then(fitness::of_file) {
+        if let Some(why) = self.asked.files.iter().find_map(fitness::of_file) {
             bail!("--schedule {}: {why}", self.asked.schedule);
         }
         let program = launches.first().and_then(|launch| launch.command.first());

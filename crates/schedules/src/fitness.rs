@@ -52,11 +52,13 @@ pub fn of_environment(
     })
 }
 
-/// Returns why the schedules in a file cannot be used: they are for another build of a program or library.
+/// Returns why the schedules or profiles in a file cannot be used: they are for another build of a program or library.
 pub fn of_file(saved: &Saved) -> Option<String> {
     saved.modules.iter().find_map(|module| {
         let (now, then) = (build_id(Path::new(&module.path))?, module.build_id.as_ref()?);
-        (now != *then).then(|| format!("it is for another build of {}: run it with --schedule auto again", module.path))
+        let way = if saved.profiles.is_empty() { "auto" } else { "profile" };
+        (now != *then)
+            .then(|| format!("it is for another build of {}: run it with --schedule {way} again", module.path))
     })
 }
 

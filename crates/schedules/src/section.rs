@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use loops::Kind;
 use loops::advice::{Advice, Did, advise};
 use loops::figures::load_imbalance;
 use loops::options::{Options, Wanted};
-use loops::saved::{Module, Saved, SavedLoop};
+use loops::saved::{Saved, SavedLoop};
 use loops::selection::auto::Reason;
+use loops::{Inputs, Kind, Schedule, Spread};
 use machine::Root;
-use report::loops::{LoopReport, LoopsReport, Selection};
+use report::loops::{LoopReport, LoopsReport, Profile, Selection};
 use wire::loop_records::{Clause, Contents, Values};
 
 use crate::places::Places;
@@ -29,6 +29,8 @@ struct Sum {
     finish_ns: f64,
     request_ns: f64,
     os_caused_ns: f64,
+    /// Of an iteration's time, nanoseconds.
+    spread: Spread,
 }
 
 /// Returns the section.
@@ -101,23 +103,45 @@ fn selection(values: &Values) -> Option<Selection> {
     })
 }
 
-/// Returns the schedules of the loops, for a later run: those that were selected.
+/// Returns what was found out about the loops, for a later run: schedules that were selected, and profiles.
 #[must_use]
 pub fn saved(report: &LoopsReport, build_id: impl Fn(&str) -> Option<String>) -> Saved {
     let mut saved = Saved { all: report.all, ..Saved::default() };
     for one in &report.loops {
         let selected = one.selection.is_some() || one.saved;
-        let (Ok(schedule), Ok(threads), true) = (one.schedule.parse(), u32::try_from(one.threads), selected) else {
+        let schedule: Option<Schedule> = one.schedule.parse().ok().filter(|_| selected);
+        let Ok(threads) = u32::try_from(one.threads) else { continue };
+        if schedule.is_none() && one.profile.is_none() {
             continue;
-        };
-        let known = saved.modules.iter().position(|module| module.path == one.module);
-        let module = known.unwrap_or_else(|| {
-            saved.modules.push(Module { build_id: build_id(&one.module), path: one.module.clone() });
-            saved.modules.len() - 1
-        });
-        saved.loops.push(SavedLoop { module, address: one.address, clause: one.clause.clone(), threads, schedule });
+        }
+        let module = saved.module(&one.module, &build_id);
+        let (address, clause) = (one.address, &one.clause);
+        if let Some(found) = schedule {
+            saved.loops.push(SavedLoop { module, address, clause: clause.clone(), threads, found });
+        }
+        if let Some(found) = one.profile.as_ref().map(inputs) {
+            saved.profiles.push(SavedLoop { module, address, clause: clause.clone(), threads, found });
+        }
     }
     saved
+}
+
+/// Returns what `profile` has measured in the loop of a record, nanoseconds.
+fn spread(record: &Values, ns_per_tick: f64) -> Spread {
+    let ticks = [record.profiled_mean, record.profiled_squares].map(f64::from_bits);
+    let [mean, squares] = [ticks[0] * ns_per_tick, ticks[1] * ns_per_tick * ns_per_tick].map(f64::to_bits);
+    Spread::from_words([record.profiled_chunks, record.profiled_iterations, mean, squares])
+}
+
+/// Returns the facts of a profile. Those that no schedule could use are left out, such as a mean of 0.
+fn inputs(profile: &Profile) -> Inputs {
+    let positive = |value: Option<f64>| value.filter(|value| *value > 0.0);
+    Inputs {
+        mean_ns: positive(Some(profile.mean_ns)),
+        deviation_ns: profile.deviation_ns,
+        overhead_ns: positive(profile.request_ns),
+        weights: None,
+    }
 }
 
 impl Sum {
@@ -145,11 +169,23 @@ impl Sum {
         ] {
             *sum = sum.saturating_add(more);
         }
+        self.spread.merge(&spread(record, ns_per_tick));
         self.teams += 1;
         self.wall_ns += ns(record.wall);
         self.finish_ns += ns(record.finish);
         self.request_ns += ns(record.request);
         self.os_caused_ns += ns(record.os_caused);
+    }
+
+    /// Returns what `profile` has measured.
+    fn profile(&self) -> Option<Profile> {
+        let requests = self.values.requests;
+        Some(Profile {
+            chunks: self.spread.chunks(),
+            mean_ns: self.spread.mean_ns()?,
+            deviation_ns: self.spread.variance_ns2().map(f64::sqrt),
+            request_ns: (requests > 0).then(|| self.request_ns / requests as f64),
+        })
     }
 
     fn report(&self, (module, address, threads, clause): Key<'_>, places: &mut Places<'_>) -> LoopReport {
@@ -184,6 +220,7 @@ impl Sum {
             imbalance_ns: if threads > 1 { imbalance_ns as u64 } else { 0 },
             load_imbalance: lib,
             request_ns: request_ns.map(|ns| ns as u64),
+            profile: self.profile(),
             advice: None,
             selection: selection(values),
             saved: values.is_saved != 0,
@@ -269,6 +306,33 @@ mod tests {
         assert_eq!((saved.all, saved.modules.len(), saved.loops.len()), (true, 1, 1));
         assert_eq!(saved.modules[0].build_id.as_deref(), Some("id of /bin/app"));
         assert_eq!(saved.of("/bin/app", 64, "runtime", 4).map(|schedule| schedule.kind), Some(Kind::Fac2));
+    }
+
+    #[test]
+    fn what_profile_has_measured_is_reported_and_saved() {
+        // Two teams, 1 ns and 0.5 ns for each tick: 200 ns for each of ten iterations in all.
+        let spread = |ticks: [f64; 4]| {
+            let mut spread = Spread::default();
+            ticks.iter().for_each(|ticks| spread.add(1, *ticks));
+            let [profiled_chunks, profiled_iterations, profiled_mean, profiled_squares] = spread.words();
+            let words =
+                Values { profiled_chunks, profiled_iterations, profiled_mean, profiled_squares, ..record(64, 4) };
+            Values { request: 200, requests: 10, schedule: Kind::Profile as u64, ..words }
+        };
+        let first = process(&[spread([100.0, 100.0, 300.0, 300.0])], 1.0);
+        let second = process(&[spread([200.0, 200.0, 600.0, 600.0]), record(65, 4)], 0.5);
+        let report = of(&Options::parse("all:profile", None).unwrap(), &[first, second], &Root::live());
+        let profiles: Vec<Profile> = report.loops.iter().filter_map(|one| one.profile).collect();
+        let [Profile { chunks: 8, mean_ns: 200.0, deviation_ns: Some(deviation), request_ns: Some(15.0) }] =
+            profiles[..]
+        else {
+            panic!("{profiles:?}")
+        };
+        assert!((deviation - (8.0f64 / 7.0).sqrt() * 100.0).abs() < 1e-9, "{deviation}");
+        let saved = saved(&report, |_| None);
+        assert_eq!((saved.loops.len(), saved.profiles.len()), (0, 1));
+        let found = &saved.profiles[saved.profile("/bin/app", 64, "runtime", 4).unwrap()].found;
+        assert_eq!(*found, Inputs::measured(200.0, deviation, 15.0));
     }
 
     #[test]

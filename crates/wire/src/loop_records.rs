@@ -12,7 +12,7 @@ pub const FOLDER: &str = "COX_LOOPS";
 /// First word of a file: `coxloops` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxloops");
 /// Version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Number of records.
 pub const RECORDS: usize = 2048;
 /// Number of modules: the program and its libraries.
@@ -138,6 +138,14 @@ record! {
     second_factor,
     /// Whether the schedule was in the file of an earlier run: 1 or 0.
     is_saved,
+    /// With `profile`, the four words of the spread of an iteration's time, in ticks: `loops::Spread`. Chunks,
+    profiled_chunks,
+    /// iterations (the bits of an f64),
+    profiled_iterations,
+    /// mean (the bits of an f64),
+    profiled_mean,
+    /// and squares (the bits of an f64).
+    profiled_squares,
 }
 
 impl Record {

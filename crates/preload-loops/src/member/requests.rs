@@ -155,8 +155,9 @@ impl Member {
         let at = clock::now();
         let waited_ns = self.waited_ns.and_then(|before| Some(before + delays::since_last()?));
         let part = Part { at, chunks: self.chunks, request, requests, waited_ns };
+        let spread = self.profiling.take().map(|profiling| profiling.spread());
         // SAFETY: the thread stands at the slot.
-        unsafe { (*self.at).content.finish(self.thread as usize, part) };
+        unsafe { (*self.at).content.finish(self.thread as usize, part, spread) };
     }
 
     /// Returns the next chunk of the schedules whose requests take longer, and of timed instances.
@@ -167,7 +168,11 @@ impl Member {
             // SAFETY: guaranteed by the caller.
             let chunk = unsafe { self.chunk_of(self.timed) };
             let (ticks, requests) = self.request;
-            self.request = (ticks + clock::now().wrapping_sub(asked), requests + 1);
+            let answered = clock::now();
+            self.request = (ticks + answered.wrapping_sub(asked), requests + 1);
+            if let Some(profiling) = &mut self.profiling {
+                profiling.note(asked, answered, chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.start));
+            }
             chunk
         } else {
             // SAFETY: guaranteed by the caller.
