@@ -2,26 +2,20 @@
 //!
 //! Only the thread that opens an instance uses this (see [`crate::chain`]), so nothing here needs a lock.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::figures::{Finish, imbalance, load_imbalance};
-use loops::saved::Saved;
 use loops::selection::auto::{Auto, Verdict};
 use loops::selection::{self, PORTFOLIO, Select};
 use loops::{Kind, Plan, Spread};
 use wire::loop_records::{Clause as Written, Record};
 
 use crate::clause::Clause;
+use crate::earlier::{PROFILES, SAVED};
 use crate::finished::{Finished, Part};
 use crate::plans::{Prepared, Rule};
 use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
-
-/// The schedules that an earlier run has found.
-pub static SAVED: OnceLock<Saved> = OnceLock::new();
-/// What an earlier run has measured.
-pub static PROFILES: OnceLock<Saved> = OnceLock::new();
 
 /// A loop of a team.
 pub struct KnownLoop {

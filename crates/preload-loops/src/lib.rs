@@ -12,6 +12,7 @@
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
 //!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
+//!   `earlier`: what earlier runs have found out.
 //!   `profiling`: how long chunks take with `profile`.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
@@ -33,6 +34,8 @@ mod clause;
 mod clock;
 #[cfg(not(loom))]
 mod delays;
+#[cfg(not(loom))]
+mod earlier;
 #[cfg(not(loom))]
 mod file;
 #[cfg(not(loom))]

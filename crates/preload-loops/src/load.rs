@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-use crate::known::{PROFILES, SAVED};
+use crate::earlier::{PROFILES, SAVED};
 use crate::plans::{NO_PROFILE, NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
 use crate::{clock, delays, file, team};

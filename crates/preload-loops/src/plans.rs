@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loops::fixed::Fixed;
 use loops::{Inputs, Kind, Plan, Schedule};
 
+use crate::earlier::PROFILES;
 use crate::histories::Histories;
-use crate::known::PROFILES;
 use loops::options::{Options, Wanted};
 
 /// The rule of an instance.
