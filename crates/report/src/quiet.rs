@@ -22,6 +22,8 @@ const RARE_PER_S: f64 = 0.1;
 const SHORTEST_S: f64 = 0.1;
 /// The level that changes nothing but the program's CPUs.
 const PIN: &str = "pin";
+/// The level on which cox switches off what keeps ticks.
+const TICKLESS: &str = "tickless";
 
 /// The document of `cox quiet --json`, from which its text is made. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,7 +180,7 @@ impl UnmovedInterrupt {
 }
 
 impl KeptTicks {
-    fn sentence(&self) -> String {
+    fn sentence(&self, level: &str) -> String {
         let of_each = |kept: &TickDependency| format!("{} ({}, {} times)", kept.meaning, kept.name, kept.count);
         let reasons: Vec<String> = self.dependencies.iter().map(of_each).collect();
         let why = match &self.unknown {
@@ -186,7 +188,13 @@ impl KeptTicks {
             None if reasons.is_empty() => "the kernel does not say why".to_owned(),
             None => reasons.join(", "),
         };
-        format!("the tick of {}, {:.1} times a second on each: {why}", cpus_of(&self.cpus), self.per_s)
+        let is_of_scheduler = self.dependencies.iter().any(|kept| kept.name == "SCHED");
+        let remedy = if is_of_scheduler && level != TICKLESS {
+            " → --level tickless switches the fair server off, which may be the cause"
+        } else {
+            ""
+        };
+        format!("the tick of {}, {:.1} times a second on each: {why}{remedy}", cpus_of(&self.cpus), self.per_s)
     }
 }
 
@@ -223,7 +231,7 @@ impl QuietReport {
         lines.extend(self.diagnostics.iter().map(|diagnostic| format!("not done: {diagnostic}")));
         lines.extend(self.interruptions());
         let unmoved = self.unmoved.iter().map(|interrupt| interrupt.sentence(&self.housekeeping));
-        let ticks = self.ticks.iter().map(KeptTicks::sentence);
+        let ticks = self.ticks.iter().map(|ticks| ticks.sentence(&self.level));
         let stays = self.stays.iter().cloned().chain(ticks).chain(unmoved);
         lines.extend(stays.map(|stays| format!("Stays: {stays}")));
         lines
@@ -325,7 +333,16 @@ mod tests {
             };
             let dependencies = dependencies.iter().map(of).collect();
             let unknown = unknown.map(str::to_owned);
-            KeptTicks { cpus: "2-3".into(), per_s: 251.0, dependencies, unknown }.sentence()
+            KeptTicks { cpus: "2-3".into(), per_s: 251.0, dependencies, unknown }
+        };
+        let scheduler = kept(&[("SCHED", "more than one thread could run, or a deadline server", 1255)], None);
+        assert!(
+            scheduler
+                .sentence("full")
+                .ends_with("1255 times) → --level tickless switches the fair server off, which may be the cause")
+        );
+        let kept = |dependencies: &[(&str, &str, u64)], unknown: Option<&str>| {
+            kept(dependencies, unknown).sentence("tickless")
         };
         assert_eq!(
             kept(&[("SCHED", "more than one thread could run, or a deadline server", 1255)], None),
