@@ -216,12 +216,12 @@ pub struct Run {
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
     /// Give the program's OpenMP loops with schedule(runtime) another schedule, and report what each loop did. NAME is one of static, static_steal, ss, fac2,
-    /// gss, tss, awf_b, af and others, with NAME,CHUNK and NAME,PARAMETER=VALUE; auto tries several for each loop; all:NAME changes dynamic and guided
+    /// gss, tss, awf_b, af and others, with NAME,CHUNK and NAME,PARAMETER=VALUE; auto tries several for each loop (expert, exhaustive and random select in other ways); all:NAME changes dynamic and guided
     /// loops, too; as_written changes nothing;
     /// from:FILE takes what auto has found (see `cox explain loops`)
     #[arg(long, value_name = "NAME", value_parser = schedule, conflicts_with_all = ["pid", "cgroup"])]
     pub schedule: Option<String>,
-    /// With --schedule auto or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs
+    /// With --schedule auto, one of its peers, or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs
     #[arg(long, value_name = "FILE", requires = "schedule")]
     pub save_schedules: Option<PathBuf>,
     /// With --schedule: facts that some schedules need: mean_ns=F, deviation_ns=F, overhead_ns=F (nanoseconds), weights=F:F:… (one for each thread),

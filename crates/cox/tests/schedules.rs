@@ -184,6 +184,18 @@ fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
     refused("cannot read ");
 }
 
+#[test]
+fn each_way_to_select_is_in_the_report_with_its_reason() {
+    let bench = Bench::new();
+    for (way, reason) in [("expert", "rules"), ("exhaustive", "fastest"), ("random", "chance")] {
+        let loops = bench.loops(way, &[], &["40", "16", "slope"]);
+        assert_eq!(loops["schedule"], way);
+        let selection = &of(&loops, "runtime")["selection"];
+        assert_eq!(selection["reason"], reason, "{selection}");
+        assert!(selection["selections"].as_u64().unwrap() >= 1, "{selection}");
+    }
+}
+
 /// `--overlap` takes over the same entry points; packing loads the other library, too.
 #[test]
 fn schedules_go_with_overlap_and_packing() {

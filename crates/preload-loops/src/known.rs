@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::figures::{Finish, imbalance, load_imbalance};
 use loops::saved::Saved;
-use loops::selection::auto::{Auto, Verdict};
-use loops::selection::{self, PORTFOLIO, Select};
+use loops::selection::{self, PORTFOLIO, Requests, Select, Verdict, Way};
 use loops::{Kind, Plan};
 use wire::loop_records::{Clause as Written, Record};
 
@@ -43,10 +42,10 @@ struct Found {
     chunk: u64,
 }
 
-/// The schedules that are tried for a loop.
+/// The schedules among which one is selected for a loop.
 struct Trial {
     schedules: Vec<Kind>,
-    auto: Auto,
+    select: Box<dyn Select + Send>,
 }
 
 /// What is measured in an instance, beside its times.
@@ -96,12 +95,17 @@ impl KnownLoop {
     /// Returns a loop that has not been executed yet.
     pub fn new(options: &Options, clause: &Clause, threads: u32) -> KnownLoop {
         let found = found(clause, threads);
-        let tries = matches!(options.wanted, Wanted::Auto | Wanted::From(_)) && found.is_none();
-        let trial = tries.then(|| {
+        let way = match options.wanted {
+            Wanted::Selected(way) => Some(way),
+            Wanted::From(_) if found.is_none() => Some(Way::Auto),
+            _ => None,
+        };
+        let trial = way.map(|way| {
             let fits = |kind: &Kind| !clause.monotonic || *kind != Kind::StaticSteal;
             let schedules: Vec<Kind> = PORTFOLIO.into_iter().filter(fits).collect();
-            let auto = Auto::new(schedules.len(), clause.place as u64);
-            Trial { schedules, auto }
+            let requests: Vec<Requests> = schedules.iter().map(|kind| Requests::of(*kind, clause.chunk)).collect();
+            let select = way.begin(&requests, threads, clause.place as u64);
+            Trial { schedules, select }
         });
         KnownLoop {
             place: clause.place,
@@ -131,7 +135,7 @@ impl KnownLoop {
         let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
         let delays = delays::are_wanted() && self.opened.is_multiple_of(self.delays_every());
         let rule = match (&options.wanted, &mut self.trial) {
-            (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
+            (_, Some(trial)) => Rule::Of(trial.schedules[trial.select.select()], 0),
             (Wanted::From(_), None) => self.found.map_or(Rule::Asked, |found| Rule::Of(found.kind, found.chunk)),
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
@@ -162,7 +166,10 @@ impl KnownLoop {
             Record::add(&record.trips, key.trips);
             Record::add(&record.chunks, chunks(ended));
             set_extremes(record, key.trips);
-            record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
+            // The last instance may have been a trial of another schedule than the selected one, which `tell` has stored.
+            if record.reason.load(Ordering::Relaxed) == 0 {
+                record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
+            }
         }
         let (mut came, mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0, 0);
         for part in ended.parts() {
@@ -201,9 +208,9 @@ impl KnownLoop {
 
     /// Tells the trial what the instance took.
     fn learn(&mut self, ended: &Ended<'_>, wall: u64) {
-        let Some(Trial { schedules, auto }) = &mut self.trial else { return };
+        let Some(Trial { schedules, select }) = &mut self.trial else { return };
         // A result may come after the next instance has begun. Then that has the same schedule, and only the first one counts.
-        if schedules[auto.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
+        if schedules[select.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
             return;
         }
         let ns = clock::ns_per_tick();
@@ -212,9 +219,9 @@ impl KnownLoop {
         let lib = load_imbalance(mean, wall as f64, threads as f64);
         let dispatch =
             self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + threads as u64, wall, threads));
-        auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
-        if let (Some(record), Some(verdict)) = (self.record, auto.verdict()) {
-            tell(record, schedules, auto.selections(), &verdict);
+        select.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
+        if let (Some(record), Some(verdict)) = (self.record, select.verdict()) {
+            tell(record, schedules, &verdict);
         } else if let Some(record) = self.record {
             record.reason.store(0, Ordering::Relaxed);
         }
@@ -246,11 +253,13 @@ fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
 }
 
 /// Stores what was selected, and why.
-fn tell(record: &Record, schedules: &[Kind], selections: u64, verdict: &Verdict) {
+fn tell(record: &Record, schedules: &[Kind], verdict: &Verdict) {
     let kind = |schedule: usize| schedules.get(schedule).map_or(0, |kind| *kind as u64 + 1);
     let (second, factor) = verdict.second.map_or((0, 0.0), |(second, factor)| (kind(second), factor));
+    let Some(selected) = schedules.get(verdict.schedule) else { return };
     for (word, value) in [
-        (&record.selections, selections),
+        (&record.schedule, *selected as u64),
+        (&record.selections, verdict.selections),
         (&record.reason, verdict.reason as u64 + 1),
         (&record.rounds, verdict.rounds as u64),
         (&record.second, second),

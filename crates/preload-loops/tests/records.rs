@@ -11,6 +11,7 @@ use std::process::Command;
 
 use common::{compile, kept, run, with};
 use loops::Kind;
+use loops::selection::Reason;
 use wire::loop_records::{Clause, Contents, FOLDER, Values};
 
 /// Runs a command with a folder for records; returns what each process has kept.
@@ -119,6 +120,22 @@ fn auto_finds_a_schedule_that_balances() {
     let [record] = with_clause(&kept, Clause::Runtime)[..] else { panic!("{kept:?}") };
     assert!(record.schedule != Kind::Static as u64 && record.instances == 60, "{record:?}");
     assert!(with_clause(&kept, Clause::Dynamic).is_empty(), "without `all:` these belong to libgomp");
+}
+
+/// The same loop: the peers of `auto` leave `static`, each for its own reason.
+#[test]
+fn peers_of_auto_select_while_the_program_runs() {
+    let program = compile("gcc", "uneven.c", "uneven-peers", &[]);
+    for (way, reason) in [("expert", Reason::Rules), ("exhaustive", Reason::Fastest), ("random", Reason::Chance)] {
+        let kept = records_of(with(&program, way, "2").args(["40", "16", "slope"]));
+        let [record] = with_clause(&kept, Clause::Runtime)[..] else { panic!("{way}: {kept:?}") };
+        assert_eq!((record.instances, record.reason), (40, reason as u64 + 1), "{way}: {record:?}");
+        // `expert` and `random` go from one schedule to another; `exhaustive` ends its trials.
+        assert!(record.selections >= if reason == Reason::Fastest { 1 } else { 2 }, "{way}: {record:?}");
+        if way != "random" {
+            assert_ne!(record.schedule, Kind::Static as u64, "{way}: {record:?}");
+        }
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ const WIDEST_NAME: usize = 32;
 /// A section of a report: loops whose iterations cox's library distributed. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopsReport {
-    /// The schedule that was asked for, with its chunk and parameters; `auto`, or `as_written`.
+    /// The schedule that was asked for, with its chunk and parameters; `auto`, `expert`, `exhaustive`, `random`, or `as_written`.
     pub schedule: String,
     /// Whether loops with `schedule(dynamic)` and `schedule(guided)` changed, too; otherwise only those with `runtime` and `auto`.
     pub all: bool,
@@ -28,19 +28,20 @@ pub struct LoopsReport {
     pub lost_records: u64,
 }
 
-/// Why `auto` has selected a schedule.
+/// Why `auto`, `expert`, `exhaustive` or `random` has selected a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Selection {
     /// `fastest`: by the evidence of the rounds, all others are slower. `balanced`: imbalance and requests cost little with it, and those with more
-    /// overhead were not tried. `similar`: it has the smallest median after the last round, and others are close.
+    /// overhead were not tried. `similar`: it has the smallest median after the last round, and others are close. `rules`: rules have led to it, from
+    /// imbalance and the cost of requests (`expert`). `chance`: it was chosen at random (`random`).
     pub reason: String,
-    /// Rounds of trials: in each, every schedule that was still in question had one instance.
+    /// Rounds of trials: in each, every schedule that was still in question had one instance. 0 without trials: `rules`, `chance`.
     pub rounds: u64,
     /// The second schedule of the last round; null if no other was tried then.
     pub second: Option<String>,
     /// By which factor the median of the second was larger.
     pub second_factor: Option<f64>,
-    /// How often a schedule was selected: more than once if the loop has changed.
+    /// How often a schedule was selected: more than once if the loop has changed, or if rules or chance led from one schedule to another.
     pub selections: u64,
 }
 
@@ -50,7 +51,11 @@ impl Selection {
             (Some(second), Some(factor)) => format!(", {second} {} slower", percent(factor - 1.0)),
             _ => String::new(),
         };
-        format!("{}: {}{second}", self.reason, counted(self.rounds, "round"))
+        let after = match self.rounds {
+            0 => counted(self.selections, "selection"),
+            rounds => counted(rounds, "round"),
+        };
+        format!("{}: {after}{second}", self.reason)
     }
 }
 
@@ -120,7 +125,7 @@ pub struct LoopReport {
     pub request_ns: Option<u64>,
     /// Time by which the loop would have been shorter if no thread had waited for a CPU; null if that is unknown.
     pub os_caused_ns: Option<u64>,
-    /// With `auto`: what was selected, and why; null during trials, and without `auto`.
+    /// With `auto` and its peers: what was selected, and why; null during trials, and with a given schedule.
     #[serde(default)]
     pub selection: Option<Selection>,
     /// Whether the schedule is one of the file that `from:FILE` names.
@@ -198,6 +203,7 @@ impl LoopsReport {
         match self.schedule.as_str() {
             "as_written" => "loops      with the schedules that the program asks for".to_owned(),
             "auto" => format!("loops      {which}: the fastest schedule of several, for each loop"),
+            way if WAYS.contains(&way) => format!("loops      {which}: one schedule of several for each loop, by {way}"),
             schedule if schedule.starts_with("from:") => {
                 format!("loops      {which}: as in {}", &schedule["from:".len()..])
             }
@@ -233,13 +239,18 @@ impl LoopsReport {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
         });
-        if self.schedule == "auto" || self.schedule.starts_with("from:") {
+        if self.is_selected() || self.schedule.starts_with("from:") {
             column("why", Align::Left, 0, &|one| self.why(one));
         }
         if shown.iter().any(|one| one.advice.is_some()) {
             column("would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
         }
         table
+    }
+
+    /// Returns whether schedules were selected while the program ran.
+    fn is_selected(&self) -> bool {
+        WAYS.contains(&self.schedule.as_str())
     }
 
     fn why(&self, one: &LoopReport) -> String {
@@ -284,6 +295,9 @@ impl LoopsReport {
     }
 }
 
+/// The ways to select schedules while a program runs.
+const WAYS: [&str; 4] = ["auto", "expert", "exhaustive", "random"];
+
 /// Said of a program without loops that could be changed.
 const NO_LOOPS: &str = "no loop was seen whose schedule can change: gcc compiles schedule(static), and loops without a schedule, into code without \
                         calls; loops with dynamic or guided change only with --schedule all:NAME";
@@ -327,6 +341,25 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "loops all loops that call the runtime: fac2");
         assert_eq!(rows[2].join(" "), "forces sph.c:210 dynamic,4 fac2 4 200 10,000 112 3.21 s 0.12 s 5.0 % 0.1 %");
+    }
+
+    #[test]
+    fn a_selection_says_why() {
+        let selection = |reason: &str, rounds| {
+            let (second, second_factor) = if rounds > 0 { (Some("gss".to_owned()), Some(1.05)) } else { (None, None) };
+            Some(Selection { reason: reason.to_owned(), rounds, second, second_factor, selections: 3 })
+        };
+        let report = |schedule: &str, selection| {
+            let one = LoopReport { selection, ..one() };
+            let report = LoopsReport { schedule: schedule.to_owned(), loops: vec![one], ..LoopsReport::default() };
+            text(&report, 200)
+        };
+        assert!(report("auto", selection("similar", 2)).contains("similar: 2 rounds, gss 5.0 % slower"));
+        let expert = report("expert", selection("rules", 0));
+        assert!(expert.contains("one schedule of several for each loop, by expert"), "{expert}");
+        assert!(expert.contains("rules: 3 selections"), "{expert}");
+        assert!(report("exhaustive", None).contains("still trying"));
+        assert!(!report("fac2", None).contains("still trying"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use loops::advice::{Advice, Did, advise};
 use loops::figures::load_imbalance;
 use loops::options::{Options, Wanted};
 use loops::saved::{Module, Saved, SavedLoop};
-use loops::selection::auto::Reason;
+use loops::selection::Reason;
 use machine::Root;
 use report::loops::{LoopReport, LoopsReport, Selection};
 use wire::loop_records::{Clause, Contents, Values};
@@ -82,18 +82,14 @@ fn advice(one: &LoopReport) -> String {
     }
 }
 
-/// Returns what `auto` has selected, and why.
+/// Returns what `auto` or one of its peers has selected, and why.
 fn selection(values: &Values) -> Option<Selection> {
     let nth = |number: u64| usize::try_from(number.checked_sub(1)?).ok();
-    let reason = match Reason::ALL.get(nth(values.reason)?)? {
-        Reason::Fastest => "fastest",
-        Reason::Balanced => "balanced",
-        Reason::Similar => "similar",
-    };
+    let reason = Reason::ALL.get(nth(values.reason)?)?;
     let second = nth(values.second).and_then(|number| Kind::all().nth(number));
     let factor = f64::from_bits(values.second_factor);
     Some(Selection {
-        reason: reason.to_owned(),
+        reason: reason.name().to_owned(),
         rounds: values.rounds,
         second: second.map(|kind| kind.name().to_owned()),
         second_factor: second.map(|_| factor).filter(|factor| factor.is_finite()),

@@ -98,7 +98,7 @@ record! {
     clause_chunk,
     /// Whether each thread must get its chunks in ascending order: 1 or 0.
     is_monotonic,
-    /// Number of the schedule of the last instance, in `loops::Kind`'s order.
+    /// Number of the selected schedule, or of that of the last instance, in `loops::Kind`'s order.
     schedule,
     /// Instances.
     instances,
@@ -126,9 +126,9 @@ record! {
     delays_known,
     /// Time by which these instances would have been shorter if no thread had waited for a CPU.
     os_caused,
-    /// With `auto`: how often a schedule was selected.
+    /// With `auto` and its peers: how often a schedule was selected.
     selections,
-    /// Number of the reason of the last selection, in the order of `loops::selection::auto::Reason`, plus 1; 0 during trials.
+    /// Number of the reason of the last selection, in the order of `loops::selection::Reason`, plus 1; 0 during trials.
     reason,
     /// Rounds of trials before it.
     rounds,
