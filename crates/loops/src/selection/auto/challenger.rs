@@ -23,7 +23,7 @@ pub enum State {
     InQuestion,
     /// It is slower than the champion.
     Slower,
-    /// It was not tried: it cannot gain what its requests cost, or another one has balanced the loop with fewer.
+    /// It was not tried: it cannot gain what its requests cost.
     Excluded,
     /// It may be faster, but so little that more trials would cost more than it could gain.
     Similar,

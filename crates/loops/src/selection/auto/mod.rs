@@ -6,7 +6,8 @@
 //!  3. If the median difference of a challenger is clearly below 0, it becomes the champion. If it is clearly above, or cannot gain [`LEAST_GAIN`], it is
 //!     dropped. What is clear depends on how much instances with the same schedule differ ([`noise`]), which all duels together show.
 //!  4. No schedule can save more than imbalance and requests cost. If they cost less than [`LITTLE`] with the champion, it is selected at once. If they do
-//!     so twice with a challenger, those with more overhead are not tried. Nor is a schedule whose requests alone would cost more.
+//!     so with a challenger, its trial is repeated, and if they do so again, any gain makes it the champion. A schedule whose requests alone would cost
+//!     more is not tried.
 //!  5. What trials cost is bounded: by [`SHARE`] of all time, and what they could gain in [`HORIZON`] instances. So on a busy machine, where duels decide
 //!     little, few schedules are tried that seem slower.
 //!  6. When no challenger is left, the champion is selected. When the loop has changed ([`super::change`]), or is no longer balanced, all challenge again.
@@ -41,7 +42,7 @@ const ALLOWANCE: f64 = 0.5;
 const HORIZON: f64 = 25.0;
 const MOST_LOST: f64 = 0.2;
 
-/// Instances with the champion before its imbalance decides: a thread that lost its CPU may have balanced one by chance.
+/// Instances with a schedule before its imbalance decides: a thread that lost its CPU may have balanced one by chance.
 const BALANCED_INSTANCES: usize = 2;
 
 /// Selection by duels.
@@ -59,8 +60,8 @@ pub struct Auto {
     next: Option<usize>,
     /// The challenger that was tried just now, and the logarithm of its time.
     tried: Option<(usize, f64)>,
-    /// A challenger with which imbalance and requests cost little in its first trial.
-    balanced: Option<usize>,
+    /// A challenger with which imbalance and requests cost little in its first trials, and in how many.
+    balanced: Option<(usize, usize)>,
     /// The logarithm of the champion's last time, if the instance before the next one was its.
     before: Option<f64>,
     noise: Noise,
@@ -125,16 +126,14 @@ impl Auto {
     fn challenger_took(&mut self, schedule: usize, time: f64, record: &Record) {
         self.tried = Some((schedule, time));
         if self.passes > 1 || self.lost(record) > LITTLE {
+            self.balanced = None;
             return;
         }
-        if self.balanced.replace(schedule) != Some(schedule) {
+        let before = self.balanced.filter(|(balanced, _)| *balanced == schedule).map_or(0, |(_, trials)| trials);
+        self.balanced = Some((schedule, before + 1));
+        if before == 0 {
             // Once may be chance.
-            return self.pass.push(schedule);
-        }
-        for challenger in &mut self.challengers {
-            if challenger.schedule > schedule && challenger.median().is_none() {
-                challenger.state = State::Excluded;
-            }
+            self.pass.push(schedule);
         }
     }
 
@@ -175,7 +174,8 @@ impl Auto {
         self.total += 1.0;
         self.spent += challenger.excess();
         let noise = self.noise.deviation();
-        if challenger.wins(noise) {
+        let has_balanced = self.balanced == Some((schedule, BALANCED_INSTANCES));
+        if challenger.wins(noise) || has_balanced && challenger.median().is_some_and(|median| median < 0.0) {
             self.replace_champion(place);
         } else {
             challenger.judge(noise);

@@ -73,6 +73,20 @@ fn a_balanced_loop_needs_no_trial_of_dearer_schedules() {
 }
 
 /// The thread with less work lost its CPU for as long as the other one had more to do.
+/// Times differ by factors, but imbalance says what is better.
+#[test]
+fn a_challenger_that_balances_twice_needs_no_clear_times() {
+    let mut auto = Auto::new(&few(5), 2, 1);
+    // 1.0, 3.0, 0.7 … times what the schedule takes: neighbours are never alike.
+    let of = |schedule: usize, instance: usize| {
+        let (time, lib) = if schedule == 0 { (1.2e6, 0.35) } else { (1e6, 0.01) };
+        (time * [1.0, 3.0, 0.7, 1.1, 2.0][instance % 5], lib)
+    };
+    let counts = run(&mut auto, 40, of);
+    assert_eq!(auto.verdict().unwrap().reason, Reason::Balanced);
+    assert!(counts[0] < 10, "{counts:?}");
+}
+
 #[test]
 fn balance_by_chance_ends_no_trial() {
     let mut auto = Auto::new(&few(3), 2, 1);
