@@ -138,9 +138,7 @@ fn main() -> ExitCode {
         Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Loops(options) => Interrupt::catch().and_then(|interrupt| loops::loops(&options, &interrupt)),
-        Verb::Selection(options) => {
-            Interrupt::catch().and_then(|interrupt| selection::selection(&options, &interrupt))
-        }
+        Verb::Selection(options) => Interrupt::catch().and_then(|interrupt| selection::selection(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),

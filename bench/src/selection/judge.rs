@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_mean_of_loops_is_geometric() {
-        let (ours, theirs) = ([times("a", &[50.0]), times("a", &[200.0])], [times("b", &[100.0]), times("b", &[100.0])]);
+        let (ours, theirs) =
+            ([times("a", &[50.0]), times("a", &[200.0])], [times("b", &[100.0]), times("b", &[100.0])]);
         let references = |list: &[Times; 2]| list.clone();
         let (ours, theirs) = (references(&ours), references(&theirs));
         let mean = means(&ours.iter().collect::<Vec<_>>(), &theirs.iter().collect::<Vec<_>>());

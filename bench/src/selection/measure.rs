@@ -120,7 +120,8 @@ mod tests {
     use super::*;
 
     fn treatment(name: &'static str, ns: [f64; 2]) -> Treatment {
-        let took = |name: &str, wall_ns| Took { name: name.to_owned(), instances: 1, wall_ns, schedule: "ss".to_owned() };
+        let took =
+            |name: &str, wall_ns| Took { name: name.to_owned(), instances: 1, wall_ns, schedule: "ss".to_owned() };
         Treatment { name, runs: vec![vec![took("a", ns[0]), took("b", ns[1])]] }
     }
 

@@ -14,7 +14,7 @@ use loops::selection::Way;
 use serde::Serialize;
 
 use self::judge::{Judged, Times, judge, means, ratios};
-use self::measure::{FROM, Measured, WAYS, measure};
+use self::measure::{FROM, Measured, measure};
 use self::program::{App, Runner};
 use crate::common::Common;
 use crate::interrupt::Interrupt;
@@ -196,7 +196,10 @@ mod tests {
         assert!(shown.contains("not measured after the first round: ss"), "{shown}");
         let tables = [found];
         let expert = mean(&tables, 2, "expert", true);
-        assert_eq!((expert.judged.outcome, mean(&tables, 2, "random", true).judged.outcome), (Some(Outcome::Pass), Some(Outcome::Fail)));
+        assert_eq!(
+            (expert.judged.outcome, mean(&tables, 2, "random", true).judged.outcome),
+            (Some(Outcome::Pass), Some(Outcome::Fail))
+        );
         assert!(text::mean(&expert).contains("auto / expert"), "{}", text::mean(&expert));
         // More threads than CPUs: for information.
         assert!(table(measured(), false).rows.iter().all(|row| row.judged.outcome.is_none()));

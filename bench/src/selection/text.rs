@@ -9,7 +9,8 @@ use crate::stats::{median, quartiles, shown};
 /// Returns the table of a loop.
 pub fn table(table: &Table, instances: u32) -> String {
     let heading = format!("{}: {}, {} threads, {instances} instances", table.program.name(), table.name, table.threads);
-    let mut text = format!("{heading}\n  {:16}{:>12}{:>22}   / best single (95 %)\n", "us per instance", "median", "quartiles");
+    let mut text =
+        format!("{heading}\n  {:16}{:>12}{:>22}   / best single (95 %)\n", "us per instance", "median", "quartiles");
     for row in &table.rows {
         let us: Vec<f64> = row.times.ns.iter().map(|ns| ns / 1e3).collect();
         let (first, third) = quartiles(&us);

@@ -31,13 +31,13 @@ pub struct LoopsReport {
 /// Why `auto`, `expert`, `exhaustive` or `random` has selected a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Selection {
-    /// `fastest`: by the evidence of the rounds, all others are slower. `balanced`: imbalance and requests cost little with it, and those with more
-    /// overhead were not tried. `similar`: it has the smallest median after the last round, and others are close. `rules`: rules have led to it, from
-    /// imbalance and the cost of requests (`expert`). `chance`: it was chosen at random (`random`).
+    /// `fastest`: all others were clearly slower, or would have had too many requests. `balanced`: imbalance and requests cost little with it. `similar`:
+    /// no other is clearly faster, and some are about as fast. `leading`: trials went on when the program ended; it is the best so far. `rules`: rules have
+    /// led to it, from imbalance and the cost of requests (`expert`). `chance`: it was chosen at random (`random`).
     pub reason: String,
-    /// Rounds of trials: in each, every schedule that was still in question had one instance. 0 without trials: `rules`, `chance`.
+    /// Rounds of trials: passes of the schedules that challenged the best so far; with `exhaustive`, 1. 0 without trials: `rules`, `chance`.
     pub rounds: u64,
-    /// The second schedule of the last round; null if no other was tried then.
+    /// The second schedule; null if no other was tried, or during trials.
     pub second: Option<String>,
     /// By which factor the median of the second was larger.
     pub second_factor: Option<f64>,
@@ -203,7 +203,9 @@ impl LoopsReport {
         match self.schedule.as_str() {
             "as_written" => "loops      with the schedules that the program asks for".to_owned(),
             "auto" => format!("loops      {which}: the fastest schedule of several, for each loop"),
-            way if WAYS.contains(&way) => format!("loops      {which}: one schedule of several for each loop, by {way}"),
+            way if WAYS.contains(&way) => {
+                format!("loops      {which}: one schedule of several for each loop, by {way}")
+            }
             schedule if schedule.starts_with("from:") => {
                 format!("loops      {which}: as in {}", &schedule["from:".len()..])
             }
