@@ -154,7 +154,7 @@ fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
     let schedule = found["schedule"].as_str().unwrap();
     assert_ne!(schedule, "static", "{found}");
     let reason = found["selection"]["reason"].as_str().unwrap();
-    assert!(["fastest", "balanced", "similar"].contains(&reason), "{found}");
+    assert!(["fastest", "balanced", "similar", "leading"].contains(&reason), "{found}");
     assert!(found["selection"]["rounds"].as_u64().unwrap() >= 1, "{found}");
     let saved = fs::read_to_string(&file).unwrap();
     assert!(

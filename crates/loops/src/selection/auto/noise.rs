@@ -74,7 +74,8 @@ impl Recent {
 
     /// Returns the median of the last ones; 0 without any.
     pub fn median(&self) -> f64 {
-        let last = &mut self.values.clone()[..self.count.min(FEW)];
+        let mut values = self.values;
+        let last = &mut values[..self.count.min(FEW)];
         if last.is_empty() { 0.0 } else { median(last) }
     }
 }
