@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 
 use anyhow::{Result, bail};
-use loops::selection::{PORTFOLIO, Way};
+use loops::selection::{Method, PORTFOLIO};
 use random::Random;
 
-use super::counted;
 use super::judge::Times;
 use super::program::{App, Runner, Took};
 
@@ -14,7 +13,8 @@ use super::program::{App, Runner, Took};
 pub const FROM: &str = "from the file";
 
 /// What selects: `auto` without and with what it has saved, and its peers.
-pub const WAYS: [&str; 5] = [Way::Auto.name(), FROM, Way::Expert.name(), Way::Exhaustive.name(), Way::Random.name()];
+pub const WAYS: [&str; 5] =
+    [Method::Auto.name(), FROM, Method::Expert.name(), Method::Exhaustive.name(), Method::Random.name()];
 
 /// A single schedule whose loops all take so many times as long as the best one in the first round is not measured again.
 const HOPELESS: f64 = 2.0;
@@ -57,7 +57,7 @@ pub fn measure(runner: &Runner<'_>, app: App, threads: u32, rounds: usize) -> Re
         Random::new(round as u64).shuffle(&mut order);
         for at in order {
             let name = treatments[at].name;
-            let is_auto = name == Way::Auto.name();
+            let is_auto = name == Method::Auto.name();
             let took = runner.run(app, threads, name.as_ref(), is_auto.then_some(&*saved))?;
             treatments[at].runs.push(took);
             if is_auto {
@@ -113,6 +113,19 @@ fn exclude(treatments: &mut Vec<Treatment>, excluded: &mut Vec<String>) -> Resul
         stays
     });
     Ok(())
+}
+
+/// Returns how often each name occurs, the most frequent first.
+pub fn counted(names: &[String]) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name.clone(), 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
 }
 
 #[cfg(test)]

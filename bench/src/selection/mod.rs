@@ -2,20 +2,21 @@
 //!
 //! - [`program`]: runs a program of the study under `cox run --schedule`.
 //! - [`measure`]: every schedule of the portfolio and every way to select, once in each round.
-//! - [`judge`]: ratios to the best single schedule, and limits. [`text`]: the tables.
+//! - [`judge`]: ratios to the best single schedule. [`tables`]: they become tables with limits. [`text`]: the tables as text.
 
 mod judge;
 mod measure;
 mod program;
+mod tables;
 mod text;
 
 use anyhow::{Context, Result};
-use loops::selection::Way;
+use loops::selection::Method;
 use serde::Serialize;
 
-use self::judge::{Judged, Times, judge, means, ratios};
-use self::measure::{FROM, Measured, measure};
+use self::measure::measure;
 use self::program::{App, Runner};
+use self::tables::{Mean, Table, mean, table};
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
@@ -41,42 +42,6 @@ pub struct Options {
     instances: u32,
     #[command(flatten)]
     common: Common,
-}
-
-/// Largest ratio of `auto` to the best single schedule.
-const COLD: f64 = 1.05;
-/// The same from the file that an earlier run has saved.
-const SAVED: f64 = 1.02;
-
-/// A row of a table.
-#[derive(Debug, Serialize)]
-struct Row {
-    #[serde(flatten)]
-    times: Times,
-    #[serde(flatten)]
-    judged: Judged,
-    /// The schedules of the last instances, with the number of rounds; empty for a single schedule.
-    selected: Vec<(String, usize)>,
-}
-
-/// What was measured of a loop.
-#[derive(Debug, Serialize)]
-struct Table {
-    program: App,
-    threads: u32,
-    name: String,
-    rows: Vec<Row>,
-    /// Schedules that the first round has excluded: in every loop of the program at least twice as slow as the best one.
-    excluded: Vec<String>,
-}
-
-/// The mean of all loops.
-#[derive(Debug, Serialize)]
-struct Mean {
-    threads: u32,
-    peer: &'static str,
-    #[serde(flatten)]
-    judged: Judged,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,7 +76,7 @@ pub fn selection(options: &Options, interrupt: &Interrupt) -> Result<u8> {
                 report.tables.push(table);
             }
         }
-        for peer in [Way::Expert, Way::Random] {
+        for peer in [Method::Expert, Method::Random] {
             let mean = mean(&report.tables[before..], threads, peer.name(), is_limited);
             options.common.print(&text::mean(&mean))?;
             report.means.push(mean);
@@ -121,87 +86,4 @@ pub fn selection(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let rows = report.tables.iter().flat_map(|table| &table.rows).map(|row| row.judged.outcome);
     let outcomes = rows.chain(report.means.iter().map(|mean| mean.judged.outcome));
     Ok(u8::from(outcomes.flatten().any(|outcome| outcome == Outcome::Fail)))
-}
-
-/// Compares what was measured of a loop with the best single schedule.
-fn table(measured: Measured, is_limited: bool) -> Table {
-    let Measured { app, threads, name, singles, ways, selected, excluded } = measured;
-    let row = |times: &Times, limit: Option<f64>, selected| {
-        let judged = judge(&ratios(times, &singles), limit.filter(|_| is_limited));
-        Row { times: times.clone(), judged, selected }
-    };
-    let mut rows: Vec<Row> = singles.iter().map(|times| row(times, None, Vec::new())).collect();
-    for (times, selected) in ways.iter().zip(selected) {
-        let limit = match times.name.as_str() {
-            FROM => Some(SAVED),
-            name => (name == Way::Auto.name()).then_some(COLD),
-        };
-        rows.push(row(times, limit, selected));
-    }
-    Table { program: app, threads, name, rows, excluded }
-}
-
-/// Compares `auto` with a peer in the mean over all loops.
-fn mean(tables: &[Table], threads: u32, peer: &'static str, is_limited: bool) -> Mean {
-    let of = |name: &str| -> Vec<&Times> {
-        let rows = tables.iter().flat_map(|table| &table.rows);
-        rows.map(|row| &row.times).filter(|times| times.name == name).collect()
-    };
-    let ratios = means(&of(Way::Auto.name()), &of(peer));
-    Mean { threads, peer, judged: judge(&ratios, Some(1.0).filter(|_| is_limited)) }
-}
-
-/// Returns how often each name occurs, the most frequent first.
-fn counted(names: &[String]) -> Vec<(String, usize)> {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for name in names {
-        match counts.iter_mut().find(|(known, _)| known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name.clone(), 1)),
-        }
-    }
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn times(name: &str, ns: f64) -> Times {
-        Times { name: name.to_owned(), ns: vec![ns; 9] }
-    }
-
-    fn measured() -> Measured {
-        Measured {
-            app: App::Sedov,
-            threads: 2,
-            name: "forces".to_owned(),
-            singles: vec![times("static", 150.0), times("fac2", 100.0)],
-            ways: vec![times("auto", 106.0), times(FROM, 101.0), times("expert", 110.0), times("random", 103.0)],
-            selected: vec![counted(&["fac2", "static", "fac2"].map(str::to_owned)), vec![], vec![], vec![]],
-            excluded: vec!["ss".to_owned()],
-        }
-    }
-
-    #[test]
-    fn ways_have_limits_and_say_what_they_selected() {
-        let found = table(measured(), true);
-        let outcome = |name: &str| found.rows.iter().find(|row| row.times.name == name).unwrap().judged.outcome;
-        assert_eq!((outcome("auto"), outcome(FROM)), (Some(Outcome::Fail), Some(Outcome::Pass)));
-        assert_eq!((outcome("expert"), outcome("static")), (None, None));
-        let shown = text::table(&found, 200);
-        assert!(shown.contains("1.060 (1.060 to 1.060)   limit 1.05: FAIL"), "{shown}");
-        assert!(shown.contains("fac2 2, static 1"), "{shown}");
-        assert!(shown.contains("not measured after the first round: ss"), "{shown}");
-        let tables = [found];
-        let expert = mean(&tables, 2, "expert", true);
-        assert_eq!(
-            (expert.judged.outcome, mean(&tables, 2, "random", true).judged.outcome),
-            (Some(Outcome::Pass), Some(Outcome::Fail))
-        );
-        assert!(text::mean(&expert).contains("auto / expert"), "{}", text::mean(&expert));
-        // More threads than CPUs: for information.
-        assert!(table(measured(), false).rows.iter().all(|row| row.judged.outcome.is_none()));
-    }
 }

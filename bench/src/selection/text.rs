@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::judge::Judged;
-use super::{Mean, Table};
+use super::tables::{Mean, Table};
 use crate::stats::{median, quartiles, shown};
 
 /// Returns the table of a loop.
@@ -38,5 +38,29 @@ fn judged(judged: &Judged) -> String {
     match (judged.limit, judged.outcome) {
         (Some(limit), Some(outcome)) => format!("{ratio}   limit {limit}: {}", outcome.word()),
         _ => ratio,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::{Times, judge};
+    use super::super::program::App;
+    use super::super::tables::Row;
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_its_limit_says_to_it_and_what_was_selected() {
+        let times = Times { name: "auto".to_owned(), ns: vec![106e3; 9] };
+        let judged = judge(&[1.06; 9], Some(1.05));
+        let row =
+            Row { times, judged: judged.clone(), selected: vec![("fac2".to_owned(), 8), ("static".to_owned(), 1)] };
+        let excluded = vec!["ss".to_owned()];
+        let name = "forces".to_owned();
+        let shown = table(&Table { program: App::Sedov, threads: 2, name, rows: vec![row], excluded }, 200);
+        assert!(shown.contains("106.0") && shown.contains("1.060 (1.060 to 1.060)   limit 1.05: FAIL"), "{shown}");
+        assert!(shown.contains("fac2 8, static 1"), "{shown}");
+        assert!(shown.contains("not measured after the first round: ss"), "{shown}");
+        let shown = mean(&Mean { threads: 2, peer: "expert", judged });
+        assert!(shown.contains("auto / expert 1.060") && shown.contains("FAIL"), "{shown}");
     }
 }

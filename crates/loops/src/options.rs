@@ -2,10 +2,10 @@
 //!
 //! | variable | option | value |
 //! |---|---|---|
-//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]WAY`, such as `auto`; `as_written`; or `from:FILE` |
+//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]METHOD`, such as `auto`; `as_written`; or `from:FILE` |
 //! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need |
 //!
-//! A WAY selects a schedule for each loop while the program runs: [`Way`]. `as_written` changes nothing: each loop gets the schedule that its runtime would
+//! A METHOD selects a schedule for each loop while the program runs: [`Method`]. `as_written` changes nothing: each loop gets the schedule that its runtime would
 //! give it, from cox's library, which records what the loops do. It implies `all:`.
 //!
 //! `from:FILE` gives each loop the schedule that an earlier run with `auto` has written to a file; the file says whether `all:` holds.
@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::inputs::Inputs;
 use crate::schedule::Schedule;
-use crate::selection::Way;
+use crate::selection::Method;
 
 /// Which schedules the loops get.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +26,8 @@ pub enum Wanted {
     AsWritten,
     /// This one.
     Schedule(Schedule),
-    /// For each loop one of several, which this way selects while the program runs.
-    Selected(Way),
+    /// For each loop one of several, which this method selects while the program runs.
+    Selected(Method),
     /// Those that a file names, and `auto` for other loops: [`crate::saved`].
     From(String),
 }
@@ -70,9 +70,9 @@ pub const FROM: &str = "from:";
 /// As [`Options::parse`].
 pub fn parse_schedule(text: &str) -> Result<(bool, Wanted), String> {
     let (all, name) = text.strip_prefix("all:").map_or((false, text), |name| (true, name));
-    match (name, Way::find(name)) {
+    match (name, Method::find(name)) {
         ("as_written", _) => Ok((true, Wanted::AsWritten)),
-        (_, Some(way)) => Ok((all, Wanted::Selected(way))),
+        (_, Some(method)) => Ok((all, Wanted::Selected(method))),
         _ if text.starts_with(FROM) => Ok((true, Wanted::From(text[FROM.len()..].to_owned()))),
         _ => name
             .parse()
@@ -109,7 +109,7 @@ impl fmt::Display for Wanted {
         match self {
             Wanted::AsWritten => f.write_str("as_written"),
             Wanted::Schedule(schedule) => schedule.fmt(f),
-            Wanted::Selected(way) => f.write_str(way.name()),
+            Wanted::Selected(method) => f.write_str(method.name()),
             Wanted::From(path) => write!(f, "{FROM}{path}"),
         }
     }
@@ -128,9 +128,9 @@ mod tests {
         let schedule = |text: &str| Wanted::Schedule(text.parse().unwrap());
         assert_eq!(wanted("fac2"), (false, schedule("fac2")));
         assert_eq!(wanted("all:gss,16"), (true, schedule("gss,16")));
-        let auto = Wanted::Selected(Way::Auto);
+        let auto = Wanted::Selected(Method::Auto);
         assert_eq!((wanted("auto"), wanted("all:auto")), ((false, auto.clone()), (true, auto)));
-        assert_eq!(wanted("random"), (false, Wanted::Selected(Way::Random)));
+        assert_eq!(wanted("random"), (false, Wanted::Selected(Method::Random)));
         assert_eq!(wanted("as_written"), (true, Wanted::AsWritten));
         assert_eq!(wanted("from:a:b"), (true, Wanted::From("a:b".to_owned())));
         for text in ["gss,16", "auto", "expert", "exhaustive", "random", "as_written", "from:/a"] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::figures::{Finish, imbalance, load_imbalance};
 use loops::saved::Saved;
-use loops::selection::{self, PORTFOLIO, Requests, Select, Verdict, Way};
+use loops::selection::{self, Method, PORTFOLIO, Requests, Select, Verdict};
 use loops::{Kind, Plan};
 use wire::loop_records::{Clause as Written, Record};
 
@@ -95,16 +95,16 @@ impl KnownLoop {
     /// Returns a loop that has not been executed yet.
     pub fn new(options: &Options, clause: &Clause, threads: u32) -> KnownLoop {
         let found = found(clause, threads);
-        let way = match options.wanted {
-            Wanted::Selected(way) => Some(way),
-            Wanted::From(_) if found.is_none() => Some(Way::Auto),
+        let method = match options.wanted {
+            Wanted::Selected(method) => Some(method),
+            Wanted::From(_) if found.is_none() => Some(Method::Auto),
             _ => None,
         };
-        let trial = way.map(|way| {
+        let trial = method.map(|method| {
             let fits = |kind: &Kind| !clause.monotonic || *kind != Kind::StaticSteal;
             let schedules: Vec<Kind> = PORTFOLIO.into_iter().filter(fits).collect();
             let requests: Vec<Requests> = schedules.iter().map(|kind| Requests::of(*kind, clause.chunk)).collect();
-            let select = way.begin(&requests, threads, clause.place as u64);
+            let select = method.begin(&requests, threads, clause.place as u64);
             Trial { schedules, select }
         });
         KnownLoop {

@@ -1,7 +1,7 @@
 //! Selection: finds a schedule for a loop while the program runs, from a portfolio.
 //!
 //! Before each instance the caller asks for the index of a schedule, and after it records what the instance took. Four
-//! ways ([`Way`]):
+//! methods ([`Method`]):
 //!
 //! - [`auto`]: the best so far executes the loop, and others challenge it for single instances, until they are clearly slower or faster.
 //! - [`expert`]: rules from load imbalance and the cost of requests.
@@ -15,16 +15,16 @@ pub mod auto;
 pub mod change;
 pub mod exhaustive;
 pub mod expert;
+pub mod method;
 pub mod random;
 pub mod record;
 pub mod requests;
 pub mod verdict;
-pub mod way;
 
+pub use method::Method;
 pub use record::{Record, Select};
 pub use requests::Requests;
 pub use verdict::{Reason, Verdict};
-pub use way::Way;
 
 use crate::kind::Kind;
 

@@ -1,4 +1,4 @@
-//! The ways to select, by name.
+//! The methods of selection, by name.
 
 use crate::selection::Select;
 use crate::selection::auto::Auto;
@@ -7,9 +7,9 @@ use crate::selection::expert::Expert;
 use crate::selection::random::Chance;
 use crate::selection::requests::Requests;
 
-/// A way to select.
+/// A method of selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Method {
     /// [`Auto`].
     Auto,
     /// [`Expert`].
@@ -20,25 +20,25 @@ pub enum Way {
     Random,
 }
 
-impl Way {
-    /// All ways.
-    pub const ALL: [Way; 4] = [Way::Auto, Way::Expert, Way::Exhaustive, Way::Random];
+impl Method {
+    /// All methods.
+    pub const ALL: [Method; 4] = [Method::Auto, Method::Expert, Method::Exhaustive, Method::Random];
 
     /// Returns its name, as `--schedule` has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Way::Auto => "auto",
-            Way::Expert => "expert",
-            Way::Exhaustive => "exhaustive",
-            Way::Random => "random",
+            Method::Auto => "auto",
+            Method::Expert => "expert",
+            Method::Exhaustive => "exhaustive",
+            Method::Random => "random",
         }
     }
 
-    /// Returns the way with this name.
+    /// Returns the method with this name.
     #[must_use]
-    pub fn find(name: &str) -> Option<Way> {
-        Way::ALL.into_iter().find(|way| way.name() == name)
+    pub fn find(name: &str) -> Option<Method> {
+        Method::ALL.into_iter().find(|method| method.name() == name)
     }
 
     /// Begins to select among schedules that make such requests, for a team of so many threads. The same seed gives the same choices for the same times.
@@ -46,10 +46,10 @@ impl Way {
     pub fn begin(self, requests: &[Requests], threads: u32, seed: u64) -> Box<dyn Select + Send> {
         let schedules = requests.len();
         match self {
-            Way::Auto => Box::new(Auto::new(requests, threads, seed)),
-            Way::Expert => Box::new(Expert::new(schedules)),
-            Way::Exhaustive => Box::new(Exhaustive::new(schedules)),
-            Way::Random => Box::new(Chance::new(schedules, seed)),
+            Method::Auto => Box::new(Auto::new(requests, threads, seed)),
+            Method::Expert => Box::new(Expert::new(schedules)),
+            Method::Exhaustive => Box::new(Exhaustive::new(schedules)),
+            Method::Random => Box::new(Chance::new(schedules, seed)),
         }
     }
 }
