@@ -18,6 +18,7 @@ mod quiet;
 mod results;
 mod rounds;
 mod runtimes;
+mod selection;
 mod stats;
 mod stopwatch;
 mod study;
@@ -63,6 +64,8 @@ enum Verb {
     Tasks(runtimes::tasks::Options),
     /// What a request and an instance of a loop cost under each schedule, compared with libgomp's and libomp's own loops
     Loops(loops::Options),
+    /// What it costs to find a loop's schedule while the program runs: auto, expert and random, compared with the best single schedule
+    Selection(selection::Options),
     /// What overlap gains when threads block: heat and fwi with a throttled disk
     Umt(runtimes::umt::Options),
     /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
         Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Loops(options) => Interrupt::catch().and_then(|interrupt| loops::loops(&options, &interrupt)),
+        Verb::Selection(options) => Interrupt::catch().and_then(|interrupt| selection::selection(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),

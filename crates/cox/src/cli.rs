@@ -216,12 +216,12 @@ pub struct Run {
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
     /// Give the program's OpenMP loops with schedule(runtime) another schedule, and report what each loop did. NAME is one of static, static_steal, ss, fac2,
-    /// gss, tss, awf_b, af and others, with NAME,CHUNK and NAME,PARAMETER=VALUE; auto tries several for each loop; all:NAME changes dynamic and guided
+    /// gss, tss, awf_b, af and others, with NAME,CHUNK and NAME,PARAMETER=VALUE; auto tries several for each loop (expert, exhaustive and random select in other ways); all:NAME changes dynamic and guided
     /// loops, too; as_written changes nothing;
     /// from:FILE takes what auto has found (see `cox explain loops`)
     #[arg(long, value_name = "NAME", value_parser = schedule, conflicts_with_all = ["pid", "cgroup"])]
     pub schedule: Option<String>,
-    /// With --schedule auto or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs. With --schedule
+    /// With --schedule auto, one of its peers, or from:FILE: write the schedules that were selected to FILE, for --schedule from:FILE in later runs. With --schedule
     /// profile: write what was measured, for --schedule-inputs from:FILE
     #[arg(long, value_name = "FILE", requires = "schedule")]
     pub save_schedules: Option<PathBuf>,
@@ -229,6 +229,10 @@ pub struct Run {
     /// separated by commas; at the end from:FILE, which a run with --schedule profile has written
     #[arg(long, value_name = "LIST", value_parser = schedule_inputs, requires = "schedule")]
     pub schedule_inputs: Option<String>,
+    /// With --schedule: the time by which schedules that measure compare the threads. wall: a thread that lost its CPU counts as slow; cpu: it does not;
+    /// both: its speed while it runs, and apart from that its share of the CPU, smoothed. Default: both for static_weighted, wall for others
+    #[arg(long, value_name = "TIME", value_parser = timing, requires = "schedule")]
+    pub timing: Option<::loops::Timing>,
     /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
     /// without it, the report says why there is none). Takes no samples, so spinning is not seen
     #[arg(long)]
@@ -403,6 +407,11 @@ pub enum Changes {
 /// Checks a schedule as `--schedule` takes it.
 fn schedule(text: &str) -> Result<String, String> {
     ::loops::options::parse_schedule(text).map(|_| text.to_owned())
+}
+
+/// Reads the time that schedules use.
+fn timing(text: &str) -> Result<::loops::Timing, String> {
+    ::loops::Timing::find(text)
 }
 
 /// Checks facts about loops.

@@ -2,10 +2,11 @@
 //!
 //! | variable | option | value |
 //! |---|---|---|
-//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]auto`; `as_written`; or `from:FILE` |
+//! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]METHOD`, such as `auto`; `as_written`; or `from:FILE` |
 //! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need. `from:FILE` at the end: for each loop, those that `profile` has measured |
+//! | `COX_TIMING` | `--timing` | `wall`, `cpu` or `both`: the time by which adaptive schedules compare threads, [`Timing`] |
 //!
-//! `auto` tries schedules for each loop. `as_written` changes nothing: each loop gets the schedule that its runtime would
+//! A METHOD selects a schedule for each loop while the program runs: [`Method`]. `as_written` changes nothing: each loop gets the schedule that its runtime would
 //! give it, from cox's library, which records what the loops do. It implies `all:`.
 //!
 //! `from:FILE` gives each loop the schedule that an earlier run with `auto` has written to a file; the file says whether `all:` holds.
@@ -16,7 +17,10 @@
 use std::fmt;
 
 use crate::inputs::Inputs;
+use crate::kind::Kind;
 use crate::schedule::Schedule;
+use crate::selection::Method;
+use crate::statistics::Timing;
 
 /// Which schedules the loops get.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +29,8 @@ pub enum Wanted {
     AsWritten,
     /// This one.
     Schedule(Schedule),
-    /// The fastest of several, for each loop.
-    Auto,
+    /// For each loop one of several, which this method selects while the program runs.
+    Selected(Method),
     /// Those that a file names, and `auto` for other loops: [`crate::saved`].
     From(String),
 }
@@ -42,6 +46,8 @@ pub struct Options {
     pub inputs: Inputs,
     /// A file with facts about single loops, which count more: [`crate::saved`].
     pub profiles: Option<String>,
+    /// The time that adaptive schedules use; `None`: the one that fits the schedule.
+    pub timing: Option<Timing>,
 }
 
 impl Options {
@@ -59,7 +65,24 @@ impl Options {
             let known = if profiles.is_some() { inputs.or(&Inputs::measured(1.0, 1.0, 1.0)) } else { inputs.clone() };
             schedule.plan(1, threads, &known).map_err(|invalid| invalid.to_string())?;
         }
-        Ok(Options { all, wanted, inputs, profiles })
+        Ok(Options { all, wanted, inputs, profiles, timing: None })
+    }
+
+    /// Returns whether a loop may get a schedule that uses CPU time.
+    #[must_use]
+    pub fn may_need_cpu_time(&self) -> bool {
+        match &self.wanted {
+            Wanted::AsWritten => false,
+            Wanted::Schedule(schedule) => schedule.is_timed() && self.timing_of(schedule.kind) != Timing::Wall,
+            // A file may name any schedule.
+            Wanted::Selected(_) | Wanted::From(_) => Kind::all().any(|kind| self.timing_of(kind) != Timing::Wall),
+        }
+    }
+
+    /// Returns the time that a schedule uses.
+    #[must_use]
+    pub fn timing_of(&self, kind: Kind) -> Timing {
+        self.timing.unwrap_or(Timing::of(kind))
     }
 }
 
@@ -72,9 +95,9 @@ pub const FROM: &str = "from:";
 /// As [`Options::parse`].
 pub fn parse_schedule(text: &str) -> Result<(bool, Wanted), String> {
     let (all, name) = text.strip_prefix("all:").map_or((false, text), |name| (true, name));
-    match name {
-        "as_written" => Ok((true, Wanted::AsWritten)),
-        "auto" => Ok((all, Wanted::Auto)),
+    match (name, Method::find(name)) {
+        ("as_written", _) => Ok((true, Wanted::AsWritten)),
+        (_, Some(method)) => Ok((all, Wanted::Selected(method))),
         _ if text.starts_with(FROM) => Ok((true, Wanted::From(text[FROM.len()..].to_owned()))),
         _ => name
             .parse()
@@ -128,7 +151,7 @@ impl fmt::Display for Wanted {
         match self {
             Wanted::AsWritten => f.write_str("as_written"),
             Wanted::Schedule(schedule) => schedule.fmt(f),
-            Wanted::Auto => f.write_str("auto"),
+            Wanted::Selected(method) => f.write_str(method.name()),
             Wanted::From(path) => write!(f, "{FROM}{path}"),
         }
     }
@@ -147,10 +170,12 @@ mod tests {
         let schedule = |text: &str| Wanted::Schedule(text.parse().unwrap());
         assert_eq!(wanted("fac2"), (false, schedule("fac2")));
         assert_eq!(wanted("all:gss,16"), (true, schedule("gss,16")));
-        assert_eq!((wanted("auto"), wanted("all:auto")), ((false, Wanted::Auto), (true, Wanted::Auto)));
+        let auto = Wanted::Selected(Method::Auto);
+        assert_eq!((wanted("auto"), wanted("all:auto")), ((false, auto.clone()), (true, auto)));
+        assert_eq!(wanted("random"), (false, Wanted::Selected(Method::Random)));
         assert_eq!(wanted("as_written"), (true, Wanted::AsWritten));
         assert_eq!(wanted("from:a:b"), (true, Wanted::From("a:b".to_owned())));
-        for text in ["gss,16", "auto", "as_written", "from:/a"] {
+        for text in ["gss,16", "auto", "expert", "exhaustive", "random", "as_written", "from:/a"] {
             assert_eq!(wanted(text).1.to_string(), text);
         }
         let inputs = Options::parse("wf", Some("weights=1:2.5,mean_ns=3")).unwrap().inputs;
@@ -167,6 +192,16 @@ mod tests {
         // Without the file, the schedule lacks them.
         assert!(options("mean_ns=3").unwrap_err().contains("--schedule profile"));
         assert!(options("mean=3,from:/a").unwrap_err().starts_with("'mean=3' is none of"));
+    }
+
+    #[test]
+    fn a_timing_that_is_asked_for_counts_for_all_schedules() {
+        let options = Options::parse("all:auto", None).unwrap();
+        let [weighted, awf_b] = [Kind::StaticWeighted, Kind::AwfB].map(|kind| options.timing_of(kind));
+        assert_eq!((weighted, awf_b), (Timing::Both, Timing::Wall));
+        let cpu = Options { timing: Some(Timing::find("cpu").unwrap()), ..options };
+        assert_eq!([Kind::StaticWeighted, Kind::AwfB].map(|kind| cpu.timing_of(kind)), [Timing::Cpu; 2]);
+        assert_eq!(Timing::find("CPU").unwrap_err(), "unknown timing 'CPU': use wall, cpu or both");
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! others ask are on cache lines of their own.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loops::{Plan, Spread};
+use loops::{Kind, Plan, Spread};
 
 use crate::bounds::Bounds;
 use crate::clause::Clause;
@@ -18,6 +19,7 @@ use crate::known::{Ended, KnownLoop, Measured};
 use crate::opener::Opener;
 use crate::plans::{Key, Prepared};
 use crate::published::{Published, SMALL, Shared};
+use crate::weighted;
 use loops::options::Options;
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
@@ -36,6 +38,8 @@ pub struct Instance {
     published: UnsafeCell<Box<[Published]>>,
     /// One for each thread, if the plan has ever been one of stealing.
     lanes: UnsafeCell<Box<[Line]>>,
+    /// The cut points, if the plan has ever been one of weighted blocks.
+    cuts: UnsafeCell<Box<[u64]>>,
     /// The loop; null if its last instance has been added to its sums.
     known: UnsafeCell<Known>,
     /// One for each thread.
@@ -48,7 +52,7 @@ pub struct Instance {
 struct Known {
     at: *mut KnownLoop,
     is_open: bool,
-    /// When the first thread arrived, ticks.
+    /// When the first thread arrived, ticks, if times are measured.
     began: u64,
     /// What is measured in it.
     measured: Measured,
@@ -67,13 +71,15 @@ impl Instance {
     /// Only the thread that opens the instance calls this, while no other thread has the slot. `opener` is its team's.
     #[inline]
     pub unsafe fn open(&self, opener: &Opener, options: &Options, bounds: &Bounds, threads: u32, clause: &Clause) {
-        let began = clock::now();
+        // SAFETY: the caller is the only one with access to the slot, and to the loop, which is one of this team.
+        let same = unsafe { (*self.known.get()).at.as_ref() }.filter(|one| one.is(clause, threads));
+        let (is_same, will_be_timed) = (same.is_some(), same.is_none_or(KnownLoop::will_be_timed));
+        let began = if will_be_timed { clock::now() } else { 0 };
         // SAFETY: guaranteed by the caller.
         unsafe { self.close() };
         // SAFETY: the caller is the only one with access to the slot.
         let (known, plan) = unsafe { (&mut *self.known.get(), &mut *self.plan.get()) };
-        // SAFETY: null, or a loop of this team, which only the opening thread uses.
-        if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause, threads)) {
+        if !is_same {
             // SAFETY: this is the opening thread.
             known.at = unsafe { opener.known(options, clause, threads) };
         }
@@ -86,6 +92,7 @@ impl Instance {
             // SAFETY: only the opening thread uses the table.
             *plan = Some(Arc::clone(unsafe { &mut *opener.plans.get() }.get(options, key)));
         }
+        let began = if measured.times && !will_be_timed { clock::now() } else { began };
         (known.is_open, known.began, known.measured) = (true, began, measured);
         self.shared.counter.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
@@ -134,6 +141,14 @@ impl Instance {
                 if published.len() < threads {
                     *published = (0..threads).map(|_| Published::default()).collect();
                 }
+            }
+            Plan::Blocks(_) if prepared.kind == Kind::StaticWeighted => {
+                // SAFETY: as above.
+                let cuts = unsafe { &mut *self.cuts.get() };
+                if cuts.len() <= threads {
+                    *cuts = vec![0; threads + 1].into_boxed_slice();
+                }
+                weighted::cut(prepared, &mut cuts[..=threads]);
             }
             Plan::Steal(steal) => {
                 // SAFETY: as above.
@@ -195,7 +210,7 @@ impl Instance {
         }
     }
 
-    /// Returns what is measured, and when the first thread arrived, ticks.
+    /// Returns what is measured, and when the first thread arrived, ticks, if times are measured.
     ///
     /// # Safety
     /// The calling thread stands at the slot.
@@ -217,6 +232,16 @@ impl Instance {
         }
         // SAFETY: nobody replaces it while a thread stands at the slot.
         unsafe { &*self.published.get() }
+    }
+
+    /// Returns the weighted block of a thread.
+    ///
+    /// # Safety
+    /// The calling thread stands at the slot.
+    pub unsafe fn block(&self, thread: usize) -> Range<u64> {
+        // SAFETY: nobody changes them while a thread stands at the slot.
+        let cuts = unsafe { &*self.cuts.get() };
+        cuts.get(thread).zip(cuts.get(thread + 1)).map_or(0..0, |(start, end)| *start..*end)
     }
 
     /// Returns the chunks that are left to each thread.

@@ -5,8 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::figures::{Finish, imbalance, load_imbalance};
-use loops::selection::auto::{Auto, Verdict};
-use loops::selection::{self, PORTFOLIO, Select};
+use loops::selection::{self, Method, PORTFOLIO, Requests, Select, Verdict};
 use loops::{Kind, Plan, Spread};
 use wire::loop_records::{Clause as Written, Record};
 
@@ -14,6 +13,7 @@ use crate::clause::Clause;
 use crate::earlier::{PROFILES, SAVED};
 use crate::finished::{Finished, Part};
 use crate::plans::{Prepared, Rule};
+use crate::sampling::Sampling;
 use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
 
@@ -27,6 +27,7 @@ pub struct KnownLoop {
     generation: u64,
     /// Instances that were opened.
     opened: u64,
+    sampling: Sampling,
     trial: Option<Trial>,
     /// The schedule that an earlier run has found.
     found: Option<Found>,
@@ -41,15 +42,17 @@ struct Found {
     chunk: u64,
 }
 
-/// The schedules that are tried for a loop.
+/// The schedules among which one is selected for a loop.
 struct Trial {
     schedules: Vec<Kind>,
-    auto: Auto,
+    select: Box<dyn Select + Send>,
 }
 
-/// What is measured in an instance, beside its times.
+/// What is measured in an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
+    /// When the first thread arrived, and when each thread finished.
+    pub times: bool,
     /// The time of each request.
     pub requests: bool,
     /// How long threads wait for a CPU.
@@ -62,7 +65,7 @@ pub struct Measured {
 pub struct Ended<'i> {
     /// Its plan.
     pub prepared: &'i Prepared,
-    /// When the first thread arrived, ticks.
+    /// When the first thread arrived, ticks, if times were measured.
     pub began: u64,
     /// What was measured in it.
     pub measured: Measured,
@@ -96,12 +99,17 @@ impl KnownLoop {
     /// Returns a loop that has not been executed yet.
     pub fn new(options: &Options, clause: &Clause, threads: u32) -> KnownLoop {
         let found = found(clause, threads);
-        let tries = matches!(options.wanted, Wanted::Auto | Wanted::From(_)) && found.is_none();
-        let trial = tries.then(|| {
+        let method = match options.wanted {
+            Wanted::Selected(method) => Some(method),
+            Wanted::From(_) if found.is_none() => Some(Method::Auto),
+            _ => None,
+        };
+        let trial = method.map(|method| {
             let fits = |kind: &Kind| !clause.monotonic || *kind != Kind::StaticSteal;
             let schedules: Vec<Kind> = PORTFOLIO.into_iter().filter(fits).collect();
-            let auto = Auto::new(schedules.len(), clause.place as u64);
-            Trial { schedules, auto }
+            let requests: Vec<Requests> = schedules.iter().map(|kind| Requests::of(*kind, clause.chunk)).collect();
+            let select = method.begin(&requests, threads, clause.place as u64);
+            Trial { schedules, select }
         });
         KnownLoop {
             place: clause.place,
@@ -110,6 +118,7 @@ impl KnownLoop {
             record: None,
             generation: 0,
             opened: 0,
+            sampling: Sampling::default(),
             trial,
             found,
             profile: profile(clause, threads).map_or(0, |number| number + 1),
@@ -128,6 +137,12 @@ impl KnownLoop {
         self.place == clause.place && self.written == clause.written && self.threads == threads
     }
 
+    /// Returns whether the times of the next instance will be measured. [`KnownLoop::open`] may decide to do so even if this returns false.
+    #[inline]
+    pub fn will_be_timed(&self) -> bool {
+        self.trial.is_some() || self.record.is_some() && self.sampling.includes(self.opened + 1)
+    }
+
     /// Returns the rule of the next instance, and what is to be measured.
     #[inline]
     pub fn open(&mut self, options: &Options, clause: &Clause) -> (Rule, Measured) {
@@ -138,13 +153,15 @@ impl KnownLoop {
         let profile = self.record.is_some() && is_profile(options);
         let requests = profile || self.record.is_some() && self.opened % TIMED_EVERY == 2;
         let delays = delays::are_wanted() && self.opened.is_multiple_of(self.delays_every());
+        let is_sampled = self.record.is_some() && self.sampling.includes(self.opened);
+        let times = self.trial.is_some() || is_sampled || requests || delays;
         let rule = match (&options.wanted, &mut self.trial) {
-            (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
+            (_, Some(trial)) => Rule::Of(trial.schedules[trial.select.select()], 0),
             (Wanted::From(_), None) => self.found.map_or(Rule::Asked, |found| Rule::Of(found.kind, found.chunk)),
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
         };
-        (rule, Measured { requests, delays, profile })
+        (rule, Measured { times, requests, delays, profile })
     }
 
     #[cold]
@@ -166,37 +183,51 @@ impl KnownLoop {
         let key = &prepared.key;
         if let Some(record) = self.record {
             Record::add(&record.instances, 1);
-            Record::add(&record.substitutes, prepared.is_substitute.into());
             Record::add(&record.trips, key.trips);
             Record::add(&record.chunks, chunks(ended));
             set_extremes(record, key.trips);
-            record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
+            if prepared.is_substitute {
+                Record::add(&record.substitutes, 1);
+            }
+            // The last instance may have been a trial of another schedule than the selected one, which `tell` has stored.
+            if record.reason.load(Ordering::Relaxed) == 0 {
+                set(&record.schedule, prepared.kind as u64);
+            }
         }
-        let (mut came, mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0, 0);
-        for part in ended.parts() {
-            let at = ended.finish(&part);
-            (came, wall, finish) = (came + 1, wall.max(at), finish + at);
-            (request, requests) = (request + part.request, requests + part.requests);
-        }
-        if came < ended.finished.len() {
+        if ended.parts().count() < ended.finished.len() {
             self.record.into_iter().for_each(|record| Record::add(&record.incomplete, 1));
             return;
         }
+        if measured.times {
+            self.add_times(ended);
+        }
+    }
+
+    /// Adds the times of an instance, which have been measured.
+    fn add_times(&mut self, ended: &Ended<'_>) {
+        let (mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0);
+        for part in ended.parts() {
+            let at = ended.finish(&part);
+            (wall, finish) = (wall.max(at), finish + at);
+            (request, requests) = (request + part.request, requests + part.requests);
+        }
         if let Some(record) = self.record {
+            Record::add(&record.clocked, 1);
             Record::add(&record.wall, wall);
             Record::add(&record.finish, finish);
             Record::add(&record.request, request);
             Record::add(&record.requests, requests);
-            if measured.profile {
+            if ended.measured.profile {
                 add_spread(record, ended);
             }
+            self.sampling.note_mean(mean_ns(record));
             if let Some(os_caused) = os_caused(ended) {
                 Record::add(&record.delays_known, 1);
                 Record::add(&record.os_caused, os_caused);
             }
         }
         // An instance whose requests were timed takes longer.
-        if !measured.requests {
+        if !ended.measured.requests {
             self.learn(ended, wall);
         }
     }
@@ -205,16 +236,14 @@ impl KnownLoop {
     #[inline]
     fn delays_every(&self) -> u64 {
         let Some(record) = self.record else { return 1 };
-        let instances = record.instances.load(Ordering::Relaxed).max(1);
-        let mean_ns = record.wall.load(Ordering::Relaxed) as f64 * clock::ns_per_tick() / instances as f64;
-        if instances == 1 || mean_ns > SHORT_NS { 1 } else { SHORT_EVERY }
+        if record.clocked.load(Ordering::Relaxed) <= 1 || mean_ns(record) > SHORT_NS { 1 } else { SHORT_EVERY }
     }
 
     /// Tells the trial what the instance took.
     fn learn(&mut self, ended: &Ended<'_>, wall: u64) {
-        let Some(Trial { schedules, auto }) = &mut self.trial else { return };
+        let Some(Trial { schedules, select }) = &mut self.trial else { return };
         // A result may come after the next instance has begun. Then that has the same schedule, and only the first one counts.
-        if schedules[auto.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
+        if schedules[select.select()] != ended.prepared.kind && !ended.prepared.is_substitute {
             return;
         }
         let ns = clock::ns_per_tick();
@@ -223,9 +252,9 @@ impl KnownLoop {
         let lib = load_imbalance(mean, wall as f64, threads as f64);
         let dispatch =
             self.record.map_or(0.0, |record| dispatch(record, chunks(ended) + threads as u64, wall, threads));
-        auto.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
-        if let (Some(record), Some(verdict)) = (self.record, auto.verdict()) {
-            tell(record, schedules, auto.selections(), &verdict);
+        select.record(&selection::Record { trips: ended.prepared.key.trips, time_ns: wall as f64 * ns, lib, dispatch });
+        if let (Some(record), Some(verdict)) = (self.record, select.verdict()) {
+            tell(record, schedules, &verdict);
         } else if let Some(record) = self.record {
             record.reason.store(0, Ordering::Relaxed);
         }
@@ -269,11 +298,13 @@ fn dispatch(record: &Record, requests: u64, wall: u64, threads: usize) -> f64 {
 }
 
 /// Stores what was selected, and why.
-fn tell(record: &Record, schedules: &[Kind], selections: u64, verdict: &Verdict) {
+fn tell(record: &Record, schedules: &[Kind], verdict: &Verdict) {
     let kind = |schedule: usize| schedules.get(schedule).map_or(0, |kind| *kind as u64 + 1);
     let (second, factor) = verdict.second.map_or((0, 0.0), |(second, factor)| (kind(second), factor));
+    let Some(selected) = schedules.get(verdict.schedule) else { return };
     for (word, value) in [
-        (&record.selections, selections),
+        (&record.schedule, *selected as u64),
+        (&record.selections, verdict.selections),
         (&record.reason, verdict.reason as u64 + 1),
         (&record.rounds, verdict.rounds as u64),
         (&record.second, second),
@@ -303,11 +334,31 @@ fn set_extremes(record: &Record, trips: u64) {
     record.most_trips.store(record.most_trips.load(Ordering::Relaxed).max(trips), Ordering::Relaxed);
 }
 
+/// Stores a value in a word of a line that is rarely changed, so that the line may stay in the caches of several processors.
+fn set(word: &AtomicU64, value: u64) {
+    if word.load(Ordering::Relaxed) != value {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Returns the mean time of the instances whose times were measured, nanoseconds.
+fn mean_ns(record: &Record) -> f64 {
+    let read = |word: &AtomicU64| word.load(Ordering::Relaxed) as f64;
+    read(&record.wall) * clock::ns_per_tick() / read(&record.clocked).max(1.0)
+}
+
 /// Returns how many chunks the threads had.
 fn chunks(ended: &Ended<'_>) -> u64 {
     match &ended.prepared.plan {
         Plan::Fixed(fixed) => ended.counter.min(fixed.len()),
         Plan::Table(table) => ended.counter.min(table.len()),
+        Plan::Hybrid(hybrid) => {
+            let has_block = |(thread, line): (usize, &Finished)| {
+                line.part(ended.number).is_some() && !hybrid.block(thread).is_empty()
+            };
+            let blocks = ended.finished.iter().enumerate().filter(|one| has_block(*one)).count() as u64;
+            blocks + ended.counter.min(hybrid.rest().len())
+        }
         _ => ended.parts().map(|part| part.chunks).sum(),
     }
 }

@@ -23,6 +23,7 @@ use crate::measure::Measure;
 use crate::plans::Prepared;
 use crate::profiling::Profiling;
 use crate::team::Team;
+use crate::weighted::Weighted;
 use crate::{clock, delays};
 use loops::options::{Options, Wanted};
 
@@ -38,6 +39,8 @@ enum Source {
     Adaptive(*const Adaptive),
     /// `static`: the plan tells the thread's chunks.
     Static(*const Plan),
+    /// `static_weighted`: the thread's block is in [`Member::weighted`].
+    Weighted(*const Prepared),
     /// The thread has no more chunks.
     Ended,
     /// Requests are timed: `Member::timed` is the source.
@@ -67,7 +70,6 @@ pub struct Member {
     options: &'static Options,
     thread: u32,
     threads: u32,
-    measure: Measure,
     /// Chunks of this instance, if the instance's counter does not tell them.
     chunks: u64,
     /// The source, if each request is timed: then `source` is `Timed`.
@@ -78,8 +80,13 @@ pub struct Member {
     waited_ns: Option<u64>,
     /// With `profile`: the chunks of this instance.
     profiling: Option<Profiling>,
+    weighted: Weighted,
+    /// Whether times are measured.
+    is_timed: bool,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
+    /// Last, because it is the largest, and most schedules need the others only.
+    measure: Measure,
 }
 
 /// Offset of the word where assembly stores the caller.
@@ -114,6 +121,8 @@ impl Member {
             request: (0, 0),
             waited_ns: None,
             profiling: None,
+            weighted: Weighted::default(),
+            is_timed: false,
             blocks: None,
         }
     }
@@ -172,27 +181,37 @@ impl Member {
                 self.fixed = self.counter;
                 Source::Fixed(*fixed)
             }
-            Plan::Table(table) => {
-                self.full = table.cuts().len() as u64 - 1;
-                self.cuts = table.cuts().as_ptr();
-                Source::Table(table)
-            }
+            Plan::Table(table) => self.table(table),
             Plan::Hybrid(hybrid) => Source::Hybrid(hybrid),
             Plan::Steal(steal) => Source::Steal(*steal),
             Plan::Adaptive(adaptive) => {
                 self.measure.begin(prepared, adaptive, self.thread, self.threads, instance);
                 Source::Adaptive(adaptive)
             }
+            Plan::Blocks(_) if prepared.kind == Kind::StaticWeighted => {
+                // SAFETY: the thread stands at the slot.
+                self.weighted.begin(unsafe { instance.block(self.thread as usize) });
+                Source::Weighted(prepared)
+            }
             Plan::Blocks(_) | Plan::Cyclic(_) => Source::Static(&raw const prepared.plan),
         };
         // SAFETY: as above.
         let (measured, began) = unsafe { instance.measured() };
+        self.is_timed = measured.times;
         if measured.requests {
             self.fixed = std::ptr::null();
             self.timed = std::mem::replace(&mut self.source, Source::Timed);
         }
         self.profiling = measured.profile.then(Profiling::default);
         self.waited_ns = if measured.delays { waited_before(began) } else { None };
+    }
+
+    /// Prepares requests for the chunks of a table.
+    #[inline]
+    fn table(&mut self, table: &Table) -> Source {
+        self.full = table.cuts().len() as u64 - 1;
+        self.cuts = table.cuts().as_ptr();
+        Source::Table(table)
     }
 
     /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::fixed::Fixed;
-use loops::{Inputs, Kind, Plan, Schedule};
+use loops::{Inputs, Kind, Plan, Schedule, Timing};
 
 use crate::earlier::PROFILES;
 use crate::histories::Histories;
@@ -55,8 +55,12 @@ pub struct Prepared {
     pub asked: Kind,
     /// Whether this is another schedule than the one asked for.
     pub is_substitute: bool,
-    /// What `awf` measures; of no threads for other rules.
+    /// What `awf` and `static_weighted` measure; of no threads for other rules.
     pub histories: Histories,
+    /// The time that the schedule uses.
+    pub timing: Timing,
+    /// The smallest size.
+    pub smallest: u64,
 }
 
 /// Instances that have had a substitute, because the schedule is not monotonic and the loop must be.
@@ -72,7 +76,7 @@ const SUBSTITUTE: Kind = Kind::Fac2;
 impl Prepared {
     /// Makes a plan. If the asked schedule is impossible for this loop, it is a plan of the substitute.
     #[cold]
-    fn new(options: &Options, key: Key) -> Prepared {
+    pub fn new(options: &Options, key: Key) -> Prepared {
         let schedule = match (key.rule, &options.wanted) {
             (Rule::Of(kind, chunk), _) => smallest(&Schedule::new(kind).at_least(chunk), key),
             (Rule::Asked, Wanted::Schedule(schedule)) => smallest(schedule, key),
@@ -87,19 +91,32 @@ impl Prepared {
         // `awf` has the rule of `awf_b`, with speeds from earlier instances.
         let is_awf = schedule.kind == Kind::Awf;
         let rule = Schedule { kind: if is_awf { Kind::AwfB } else { schedule.kind }, ..schedule.clone() };
-        let histories = Histories::new(if is_awf { threads } else { 0 });
-        let asked = rule.plan(key.trips, threads, &inputs).ok().map(|plan| alone(plan, key));
+        let timing = options.timing_of(schedule.kind);
+        let has_histories = is_awf || schedule.kind == Kind::StaticWeighted;
+        let histories = Histories::new(if has_histories { threads } else { 0 }, timing);
+        let smallest = schedule.chunk.map_or(1, std::num::NonZeroU64::get);
+        let asked = rule.plan(key.trips, threads, &inputs).ok();
         match asked.filter(|plan| plan.is_monotonic() || !key.monotonic) {
             Some(plan) => {
                 let kind = schedule.kind;
-                Prepared { key, plan, kind, asked: kind, is_substitute: false, histories }
+                let plan = if is_served_by_one_chunk(kind, key) { one_chunk(key) } else { plan };
+                Prepared { key, plan, kind, asked: kind, is_substitute: false, histories, timing, smallest }
             }
             None => {
                 let kind = SUBSTITUTE;
                 let plan = Schedule::new(kind).at_least(key.chunk).plan(key.trips, threads, &Inputs::default());
                 // A plan of the substitute always exists, because a team has at least one thread.
                 let plan = plan.unwrap_or(Plan::Fixed(Fixed::new(key.trips, key.chunk)));
-                Prepared { key, plan, kind, asked: schedule.kind, is_substitute: true, histories }
+                Prepared {
+                    key,
+                    plan,
+                    kind,
+                    asked: schedule.kind,
+                    is_substitute: true,
+                    histories,
+                    timing: Timing::Wall,
+                    smallest,
+                }
             }
         }
     }
@@ -119,13 +136,15 @@ impl Prepared {
     }
 }
 
-/// Returns a plan of one chunk instead of an adaptive one for a team of one thread: it shares the loop with nobody, whatever it would measure. libomp does
-/// the same.
-fn alone(plan: Plan, key: Key) -> Plan {
-    match plan {
-        Plan::Adaptive(_) if key.threads <= 1 => Plan::Fixed(Fixed::new(key.trips, key.trips)),
-        plan => plan,
-    }
+/// Returns whether one chunk serves a loop as well: in a team of one thread, which shares the loop with nobody. libomp does the same. Chunks whose size the
+/// user has chosen stay as they are.
+fn is_served_by_one_chunk(kind: Kind, key: Key) -> bool {
+    key.threads <= 1 && !matches!(kind, Kind::Static | Kind::Ss | Kind::Profile)
+}
+
+/// Returns the plan of one chunk.
+fn one_chunk(key: Key) -> Plan {
+    Plan::Fixed(Fixed::new(key.trips, key.trips))
 }
 
 /// Returns the schedule with the program's chunk as the smallest size. `static` distributes blocks, unless they would be smaller than that.
@@ -197,12 +216,25 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_alone_measures_nothing() {
-        for (schedule, inputs) in [("awf_c", None), ("af", None), ("awf", None), ("wf", Some("weights=1"))] {
+    fn a_thread_that_is_alone_has_one_chunk() {
+        for (schedule, inputs) in [
+            ("awf_c", None),
+            ("af", None),
+            ("awf", None),
+            ("wf", Some("weights=1")),
+            ("fac2", None),
+            ("mfsc", None),
+            ("hybrid", None),
+            ("static_steal", None),
+        ] {
             let alone = prepared(schedule, inputs, Key { threads: 1, ..key(100, 7, false) });
             assert_eq!((alone.plan, alone.is_substitute), (Plan::Fixed(Fixed::new(100, 100)), false), "{schedule}");
         }
         assert!(matches!(prepared("awf_c", None, key(100, 1, false)).plan, Plan::Adaptive(_)));
+        for schedule in ["ss", "ss,9", "profile"] {
+            let alone = prepared(schedule, None, Key { threads: 1, ..key(100, 1, false) });
+            assert_eq!(alone.plan, prepared(schedule, None, key(100, 1, false)).plan, "{schedule}");
+        }
     }
 
     #[test]

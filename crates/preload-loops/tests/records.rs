@@ -11,6 +11,7 @@ use std::process::Command;
 
 use common::{compile, kept, run, with};
 use loops::Kind;
+use loops::selection::Reason;
 use wire::loop_records::{Clause, Contents, FOLDER, Values};
 
 /// Runs a command with a folder for records; returns what each process has kept.
@@ -82,6 +83,10 @@ fn chunks_are_counted_with_each_kind_of_plan() {
         record.chunks / 3
     };
     assert_eq!((chunks("static"), chunks("static,10"), chunks("ss"), chunks("ss,30")), (4, 100, 1000, 34));
+    let hybrid = loops::Schedule::new(Kind::Hybrid).plan(1000, 4, &loops::Inputs::default()).unwrap();
+    let loops::Plan::Hybrid(hybrid) = hybrid else { panic!("{hybrid:?}") };
+    // A block for each thread, and the chunks of the rest. The requests of the second instance are timed.
+    assert_eq!(chunks("hybrid"), 4 + hybrid.rest().len());
     for schedule in ["static_steal,10", "hybrid,10", "awf_b,10", "af,10"] {
         assert!((4..=120).contains(&chunks(schedule)), "{schedule}");
     }
@@ -119,6 +124,22 @@ fn auto_finds_a_schedule_that_balances() {
     let [record] = with_clause(&kept, Clause::Runtime)[..] else { panic!("{kept:?}") };
     assert!(record.schedule != Kind::Static as u64 && record.instances == 60, "{record:?}");
     assert!(with_clause(&kept, Clause::Dynamic).is_empty(), "without `all:` these belong to libgomp");
+}
+
+/// The same loop: the peers of `auto` leave `static`, each for its own reason.
+#[test]
+fn peers_of_auto_select_while_the_program_runs() {
+    let program = compile("gcc", "uneven.c", "uneven-peers", &[]);
+    for (way, reason) in [("expert", Reason::Rules), ("exhaustive", Reason::Fastest), ("random", Reason::Chance)] {
+        let kept = records_of(with(&program, way, "2").args(["40", "16", "slope"]));
+        let [record] = with_clause(&kept, Clause::Runtime)[..] else { panic!("{way}: {kept:?}") };
+        assert_eq!((record.instances, record.reason), (40, reason as u64 + 1), "{way}: {record:?}");
+        // `expert` and `random` go from one schedule to another; `exhaustive` ends its trials.
+        assert!(record.selections >= if reason == Reason::Fastest { 1 } else { 2 }, "{way}: {record:?}");
+        if way != "random" {
+            assert_ne!(record.schedule, Kind::Static as u64, "{way}: {record:?}");
+        }
+    }
 }
 
 #[test]

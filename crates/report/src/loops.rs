@@ -16,7 +16,7 @@ const WIDEST_NAME: usize = 32;
 /// A section of a report: loops whose iterations cox's library distributed. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopsReport {
-    /// The schedule that was asked for, with its chunk and parameters; `auto`, or `as_written`.
+    /// The schedule that was asked for, with its chunk and parameters; `auto`, `expert`, `exhaustive`, `random`, or `as_written`.
     pub schedule: String,
     /// Whether loops with `schedule(dynamic)` and `schedule(guided)` changed, too; otherwise only those with `runtime` and `auto`.
     pub all: bool,
@@ -26,21 +26,26 @@ pub struct LoopsReport {
     pub loops: Vec<LoopReport>,
     /// Loops of a team for which there was no room: they are missing from `loops`.
     pub lost_records: u64,
+    /// How schedules that use CPU time knew it: `after switches` (the kernel was asked after it had taken the CPU from a thread) or `each time` (it was
+    /// asked at each reading, because the program cannot notice that). Null if no schedule may have needed it.
+    #[serde(default)]
+    pub cpu_time: Option<String>,
 }
 
-/// Why `auto` has selected a schedule.
+/// Why `auto`, `expert`, `exhaustive` or `random` has selected a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Selection {
-    /// `fastest`: by the evidence of the rounds, all others are slower. `balanced`: imbalance and requests cost little with it, and those with more
-    /// overhead were not tried. `similar`: it has the smallest median after the last round, and others are close.
+    /// `fastest`: all others were clearly slower, or would have had too many requests. `balanced`: imbalance and requests cost little with it. `similar`:
+    /// no other is clearly faster, and some are about as fast. `leading`: trials went on when the program ended; it is the best so far. `rules`: rules have
+    /// led to it, from imbalance and the cost of requests (`expert`). `chance`: it was chosen at random (`random`).
     pub reason: String,
-    /// Rounds of trials: in each, every schedule that was still in question had one instance.
+    /// Rounds of trials: passes of the schedules that challenged the best so far; with `exhaustive`, 1. 0 without trials: `rules`, `chance`.
     pub rounds: u64,
-    /// The second schedule of the last round; null if no other was tried then.
+    /// The second schedule; null if no other was tried, or during trials.
     pub second: Option<String>,
     /// By which factor the median of the second was larger.
     pub second_factor: Option<f64>,
-    /// How often a schedule was selected: more than once if the loop has changed.
+    /// How often a schedule was selected: more than once if the loop has changed, or if rules or chance led from one schedule to another.
     pub selections: u64,
 }
 
@@ -50,7 +55,11 @@ impl Selection {
             (Some(second), Some(factor)) => format!(", {second} {} slower", percent(factor - 1.0)),
             _ => String::new(),
         };
-        format!("{}: {}{second}", self.reason, counted(self.rounds, "round"))
+        let after = match self.rounds {
+            0 => counted(self.selections, "selection"),
+            rounds => counted(rounds, "round"),
+        };
+        format!("{}: {after}{second}", self.reason)
     }
 }
 
@@ -115,6 +124,9 @@ pub struct LoopReport {
     pub monotonic: bool,
     /// The schedule of the last instances.
     pub schedule: String,
+    /// The time by which the schedule compared the threads: `wall`, `cpu` or `both`; null if it compares none.
+    #[serde(default)]
+    pub timing: Option<String>,
     /// Threads of the team.
     pub threads: u64,
     /// Executions of the loop.
@@ -131,7 +143,8 @@ pub struct LoopReport {
     pub most_iterations: u64,
     /// Chunks of all instances.
     pub chunks: u64,
-    /// Time from the first thread's arrival to the last thread's end.
+    /// Time from the first thread's arrival to the last thread's end. Of a loop that takes less than 10 µs in the mean, one instance in eight is measured, and the
+    /// times of all are estimated from these: `imbalance_ns` and `load_imbalance`, too.
     pub wall_ns: u64,
     /// Time by which the loop would be shorter in perfect balance: the last thread's end less the mean of all.
     pub imbalance_ns: u64,
@@ -141,7 +154,7 @@ pub struct LoopReport {
     pub request_ns: Option<u64>,
     /// Time by which the loop would have been shorter if no thread had waited for a CPU; null if that is unknown.
     pub os_caused_ns: Option<u64>,
-    /// With `auto`: what was selected, and why; null during trials, and without `auto`.
+    /// With `auto` and its peers: what was selected, and why; null during trials, and with a given schedule.
     #[serde(default)]
     pub selection: Option<Selection>,
     /// Whether the schedule is one of the file that `from:FILE` names.
@@ -222,6 +235,9 @@ impl LoopsReport {
         match self.schedule.as_str() {
             "as_written" => "loops      with the schedules that the program asks for".to_owned(),
             "auto" => format!("loops      {which}: the fastest schedule of several, for each loop"),
+            way if WAYS.contains(&way) => {
+                format!("loops      {which}: one schedule of several for each loop, by {way}")
+            }
             schedule if schedule.starts_with("from:") => {
                 format!("loops      {which}: as in {}", &schedule["from:".len()..])
             }
@@ -260,13 +276,18 @@ impl LoopsReport {
             let all_ns = one.wall_ns as f64 * one.threads as f64;
             one.request_ns.filter(|_| all_ns > 0.0).map_or_else(String::new, |ns| percent(ns as f64 / all_ns))
         });
-        if self.schedule == "auto" || self.schedule.starts_with("from:") {
-            column("why", Align::Left, 0, &|one| self.why(one));
+        if self.is_selected() || self.schedule.starts_with("from:") {
+            table.reasons("why", shown.iter().map(|one| self.why(one)));
         }
         if shown.iter().any(|one| one.advice.is_some()) {
-            column("would help", Align::Left, 0, &|one| one.advice.clone().unwrap_or_default());
+            table.reasons("would help", shown.iter().map(|one| one.advice.clone().unwrap_or_default()));
         }
         table
+    }
+
+    /// Returns whether schedules were selected while the program ran.
+    fn is_selected(&self) -> bool {
+        WAYS.contains(&self.schedule.as_str())
     }
 
     fn why(&self, one: &LoopReport) -> String {
@@ -294,6 +315,9 @@ impl LoopsReport {
             remarks
                 .push(format!("{} not counted in the times: the loop was cancelled", counted(incomplete, "instance")));
         }
+        if self.cpu_time.as_deref() == Some("each time") {
+            remarks.push("each request asked the kernel for the thread's CPU time: a program with glibc 2.35 or later needs that only after switches; --timing wall needs none".to_owned());
+        }
         if self.lost_records > 0 {
             remarks.push(format!("{} missing: there was no room for more", counted(self.lost_records, "loop")));
         }
@@ -310,6 +334,9 @@ impl LoopsReport {
         remarks
     }
 }
+
+/// The ways to select schedules while a program runs.
+const WAYS: [&str; 4] = ["auto", "expert", "exhaustive", "random"];
 
 /// Said of a program without loops that could be changed.
 const NO_LOOPS: &str = "no loop was seen whose schedule can change: gcc compiles schedule(static), and loops without a schedule, into code without \
@@ -348,12 +375,37 @@ mod tests {
 
     #[test]
     fn a_loop_is_a_row() {
-        let report =
-            LoopsReport { schedule: "fac2".to_owned(), all: true, processes: 1, loops: vec![one()], lost_records: 0 };
+        let report = LoopsReport {
+            schedule: "fac2".to_owned(),
+            all: true,
+            processes: 1,
+            loops: vec![one()],
+            ..LoopsReport::default()
+        };
         let text = text(&report, 160);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "loops all loops that call the runtime: fac2");
         assert_eq!(rows[2].join(" "), "forces sph.c:210 dynamic,4 fac2 4 200 10,000 112 3.21 s 0.12 s 5.0 % 0.1 %");
+    }
+
+    #[test]
+    fn a_selection_says_why() {
+        let selection = |reason: &str, rounds| {
+            let (second, second_factor) = if rounds > 0 { (Some("gss".to_owned()), Some(1.05)) } else { (None, None) };
+            Some(Selection { reason: reason.to_owned(), rounds, second, second_factor, selections: 3 })
+        };
+        let report = |schedule: &str, selection| {
+            let one = LoopReport { selection, ..one() };
+            let report = LoopsReport { schedule: schedule.to_owned(), loops: vec![one], ..LoopsReport::default() };
+            text(&report, 200)
+        };
+        let similar = report("auto", selection("similar", 2));
+        assert!(similar.contains("similar: 2 rounds, gss 5.0 % slower"), "{similar}");
+        let expert = report("expert", selection("rules", 0));
+        assert!(expert.contains("one schedule of several for each loop, by expert"), "{expert}");
+        assert!(expert.contains("rules: 3 selections"), "{expert}");
+        assert!(report("exhaustive", None).contains("still trying"));
+        assert!(!report("fac2", None).contains("still trying"));
     }
 
     #[test]
@@ -369,7 +421,8 @@ mod tests {
             address: 255,
             ..one()
         };
-        let report = LoopsReport { lost_records: 2, loops: vec![odd; 22], ..report };
+        let cpu_time = Some("each time".to_owned());
+        let report = LoopsReport { lost_records: 2, loops: vec![odd; 22], cpu_time, ..report };
         let text = text(&report, 200);
         for part in [
             "0xff in app",
@@ -378,6 +431,7 @@ mod tests {
             "22 instances not counted",
             "2 loops missing: there was no room",
             "with -g",
+            "each request asked the kernel",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

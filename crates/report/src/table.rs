@@ -56,6 +56,12 @@ impl<'s> Table<'s> {
         self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });
     }
 
+    /// Adds a column of reasons, which are never cut or dropped.
+    pub(crate) fn reasons(&mut self, heading: &str, cells: impl IntoIterator<Item = String>) {
+        let cells = cells.into_iter().map(|text| self.style.clean(&text)).collect();
+        self.columns.push(Column { heading: self.style.clean(heading), align: Align::Left, spare: 0, cells });
+    }
+
     /// Returns the number of rows below the heading.
     pub(crate) fn rows(&self) -> usize {
         self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0)

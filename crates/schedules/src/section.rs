@@ -7,11 +7,11 @@ use loops::advice::{Advice, Did, advise};
 use loops::figures::load_imbalance;
 use loops::options::{Options, Wanted};
 use loops::saved::{Saved, SavedLoop};
-use loops::selection::auto::Reason;
+use loops::selection::Reason;
 use loops::{Inputs, Kind, Schedule, Spread};
 use machine::Root;
 use report::loops::{LoopReport, LoopsReport, Profile, Selection};
-use wire::loop_records::{Clause, Contents, Values};
+use wire::loop_records::{Clause, Contents, CpuTime, Values};
 
 use crate::places::Places;
 
@@ -46,6 +46,7 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
     }
     let mut places = Places::new(root);
     let mut loops: Vec<LoopReport> = sums.iter().map(|(key, sum)| sum.report(*key, &mut places)).collect();
+    loops.iter_mut().for_each(|one| one.timing = timing(options, &one.schedule));
     loops.sort_by_key(|one| Reverse(one.wall_ns));
     if options.wanted == Wanted::AsWritten {
         loops.iter_mut().for_each(|one| one.advice = Some(advice(one)));
@@ -57,7 +58,24 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
         processes: processes.len() as u64,
         loops,
         lost_records: lost,
+        cpu_time: processes.iter().find_map(cpu_time).map(ToOwned::to_owned),
     }
+}
+
+/// Returns how a process knew the CPU time of its threads, if it needed it.
+fn cpu_time(process: &Contents) -> Option<&'static str> {
+    match process.cpu_time {
+        CpuTime::Unused => None,
+        CpuTime::Noticed => Some("after switches"),
+        CpuTime::Called => Some("each time"),
+    }
+}
+
+/// Returns the time that a schedule used, if it measured.
+fn timing(options: &Options, schedule: &str) -> Option<String> {
+    let kind = Kind::find(schedule).ok()?;
+    let compares = Schedule::new(kind).is_timed() && !matches!(kind, Kind::Profile | Kind::Bold);
+    compares.then(|| options.timing_of(kind).name().to_owned())
 }
 
 /// Returns what would help a loop that had the schedule of its program.
@@ -84,18 +102,14 @@ fn advice(one: &LoopReport) -> String {
     }
 }
 
-/// Returns what `auto` has selected, and why.
+/// Returns what `auto` or one of its peers has selected, and why.
 fn selection(values: &Values) -> Option<Selection> {
     let nth = |number: u64| usize::try_from(number.checked_sub(1)?).ok();
-    let reason = match Reason::ALL.get(nth(values.reason)?)? {
-        Reason::Fastest => "fastest",
-        Reason::Balanced => "balanced",
-        Reason::Similar => "similar",
-    };
+    let reason = Reason::ALL.get(nth(values.reason)?)?;
     let second = nth(values.second).and_then(|number| Kind::all().nth(number));
     let factor = f64::from_bits(values.second_factor);
     Some(Selection {
-        reason: reason.to_owned(),
+        reason: reason.name().to_owned(),
         rounds: values.rounds,
         second: second.map(|kind| kind.name().to_owned()),
         second_factor: second.map(|_| factor).filter(|factor| factor.is_finite()),
@@ -171,8 +185,11 @@ impl Sum {
         }
         self.spread.merge(&spread(record, ns_per_tick));
         self.teams += 1;
-        self.wall_ns += ns(record.wall);
-        self.finish_ns += ns(record.finish);
+        // Of all instances that were not left early, if the times of some are known.
+        let complete = record.instances.saturating_sub(record.incomplete) as f64;
+        let factor = complete / record.clocked.max(1) as f64;
+        self.wall_ns += ns(record.wall) * factor;
+        self.finish_ns += ns(record.finish) * factor;
         self.request_ns += ns(record.request);
         self.os_caused_ns += ns(record.os_caused);
     }
@@ -221,6 +238,7 @@ impl Sum {
             load_imbalance: lib,
             request_ns: request_ns.map(|ns| ns as u64),
             profile: self.profile(),
+            timing: None,
             advice: None,
             selection: selection(values),
             saved: values.is_saved != 0,
@@ -234,6 +252,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loops::Timing;
 
     fn record(place: u64, threads: u64) -> Values {
         Values {
@@ -245,12 +264,20 @@ mod tests {
             most_trips: 100,
             chunks: 50,
             wall: 1000,
+            clocked: 10,
             ..Values::default()
         }
     }
 
     fn process(records: &[Values], ns_per_tick: f64) -> Contents {
-        Contents { pid: 1, modules: vec![b"/bin/app".to_vec()], records: records.to_vec(), lost: 0, ns_per_tick }
+        Contents {
+            pid: 1,
+            modules: vec![b"/bin/app".to_vec()],
+            records: records.to_vec(),
+            lost: 0,
+            ns_per_tick,
+            cpu_time: CpuTime::default(),
+        }
     }
 
     fn of_records(processes: &[Contents]) -> LoopsReport {
@@ -267,8 +294,14 @@ mod tests {
             schedule: Kind::Fac2 as u64,
             ..record(64, 4)
         };
-        let second =
-            Values { finish: 4000, instances: 20, most_trips: 200, schedule: Kind::Ss as u64, ..record(64, 4) };
+        let second = Values {
+            finish: 4000,
+            instances: 20,
+            clocked: 20,
+            most_trips: 200,
+            schedule: Kind::Ss as u64,
+            ..record(64, 4)
+        };
         let other = Values { finish: 2000, wall: 9000, ..record(64, 8) };
         let report = of_records(&[process(&[first, other], 0.5), process(&[second], 2.0)]);
         assert_eq!((report.schedule.as_str(), report.all, report.processes), ("fac2", true, 2));
@@ -282,6 +315,35 @@ mod tests {
         // 5 ns each, for 100 chunks and four more in each of the 30 instances.
         assert_eq!((both.request_ns, both.os_caused_ns), (Some(1100), None));
         assert_eq!((both.module.as_str(), both.address), ("/bin/app", 64));
+    }
+
+    /// Of 21 instances, one was cancelled, and the times of five are known: 4 times their sums.
+    #[test]
+    fn times_of_some_instances_stand_for_all() {
+        let short = Values { instances: 21, incomplete: 1, clocked: 5, finish: 3000, ..record(64, 4) };
+        let report = of_records(&[process(&[short], 1.0)]);
+        assert_eq!((report.loops[0].wall_ns, report.loops[0].imbalance_ns), (4000, 1000));
+        let unknown = Values { clocked: 0, wall: 0, finish: 0, ..short };
+        assert_eq!(of_records(&[process(&[unknown], 1.0)]).loops[0].wall_ns, 0);
+    }
+
+    #[test]
+    fn the_time_that_counts_is_said_of_schedules_that_compare_threads() {
+        let loops = [Kind::Ss, Kind::AwfB, Kind::StaticWeighted, Kind::Bold];
+        let records: Vec<Values> =
+            loops.iter().zip(64..).map(|(kind, place)| Values { schedule: *kind as u64, ..record(place, 4) }).collect();
+        let asked = |timing| Options { timing, ..Options::parse("all:auto", None).unwrap() };
+        let report = |options: &Options, cpu_time| {
+            let process = Contents { cpu_time, ..process(&records, 1.0) };
+            let report = of(options, &[process], &Root::live());
+            let mut said: Vec<_> = report.loops.into_iter().filter_map(|one| one.timing).collect();
+            said.sort();
+            (said.join(" "), report.cpu_time)
+        };
+        assert_eq!(report(&asked(None), CpuTime::Noticed), ("both wall".to_owned(), Some("after switches".to_owned())));
+        let cpu = report(&asked(Some(Timing::Cpu)), CpuTime::Called);
+        assert_eq!(cpu, ("cpu cpu".to_owned(), Some("each time".to_owned())));
+        assert_eq!(report(&asked(Some(Timing::Wall)), CpuTime::Unused), ("wall wall".to_owned(), None));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Source: the thresholds are those of Auto4OMP's ExpertSel, which puts them into fuzzy rules.
 
 use crate::selection::record::{Record, Select};
+use crate::selection::verdict::{Reason, Verdict};
 
 /// LIB above which another schedule may gain.
 const MEDIUM: f64 = 0.04;
@@ -31,13 +32,15 @@ pub struct Expert {
     /// The schedule before the last step, and its time of an iteration, nanoseconds.
     before: Option<(usize, f64)>,
     rest: u32,
+    /// Schedules that were selected one after the other.
+    selections: u64,
 }
 
 impl Expert {
     /// Begins with a number of schedules, and the one with the lowest overhead. Zero count as one.
     #[must_use]
     pub fn new(schedules: usize) -> Expert {
-        Expert { schedules: schedules.max(1), selected: 0, before: None, rest: 0 }
+        Expert { schedules: schedules.max(1), selected: 0, before: None, rest: 0, selections: 1 }
     }
 }
 
@@ -46,12 +49,18 @@ impl Select for Expert {
         self.selected
     }
 
+    fn verdict(&self) -> Option<Verdict> {
+        let Expert { selected, selections, .. } = *self;
+        Some(Verdict { schedule: selected, reason: Reason::Rules, rounds: 0, second: None, selections })
+    }
+
     fn record(&mut self, record: &Record) {
         let Some(time) = record.per_iteration_ns() else { return };
         if let Some((before, time_before)) = self.before.take()
             && time > time_before * WORSE
         {
             (self.selected, self.rest) = (before, REST);
+            self.selections += 1;
             return;
         }
         if self.rest > 0 {
@@ -71,6 +80,7 @@ impl Select for Expert {
         if next != self.selected {
             self.before = Some((self.selected, time));
             self.selected = next;
+            self.selections += 1;
         }
     }
 }
@@ -94,6 +104,8 @@ mod tests {
         assert_eq!(expert.select(), 2);
         expert.record(&record(90.0, 0.01, 0.01));
         assert_eq!(expert.select(), 2);
+        let verdict = expert.verdict().unwrap();
+        assert_eq!((verdict.schedule, verdict.reason, verdict.selections), (2, Reason::Rules, 4));
     }
 
     #[test]

@@ -1,24 +1,30 @@
 //! Selection: finds a schedule for a loop while the program runs, from a portfolio.
 //!
 //! Before each instance the caller asks for the index of a schedule, and after it records what the instance took. Four
-//! ways:
+//! methods ([`Method`]):
 //!
-//! - [`auto`]: tries all schedules in rounds, and drops those that are slower by the evidence of all rounds.
+//! - [`auto`]: the best so far executes the loop, and others challenge it for single instances, until they are clearly slower or faster.
 //! - [`expert`]: rules from load imbalance and the cost of requests.
 //! - [`exhaustive`]: tries each schedule once, and keeps the fastest.
 //! - [`random`]: the larger the imbalance, the more likely is another schedule.
 //!
 //! The last three are as in Auto4OMP (Mohammed, Korndörfer, Eleliemy and Ciorba, IEEE Trans. Parallel Distrib. Syst.,
-//! 2022), and serve for comparison.
+//! 2022), and serve for comparison. [`Verdict`] says what was selected, and why.
 
 pub mod auto;
 pub mod change;
 pub mod exhaustive;
 pub mod expert;
+pub mod method;
 pub mod random;
 pub mod record;
+pub mod requests;
+pub mod verdict;
 
+pub use method::Method;
 pub use record::{Record, Select};
+pub use requests::Requests;
+pub use verdict::{Reason, Verdict};
 
 use crate::kind::Kind;
 

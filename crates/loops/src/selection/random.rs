@@ -5,6 +5,7 @@
 use ::random::Random;
 
 use crate::selection::record::{Record, Select};
+use crate::selection::verdict::{Reason, Verdict};
 
 /// Probability of another schedule, divided by LIB.
 const EAGERNESS: f64 = 10.0;
@@ -14,6 +15,8 @@ const EAGERNESS: f64 = 10.0;
 pub struct Chance {
     schedules: usize,
     selected: usize,
+    /// Schedules that were selected one after the other.
+    selections: u64,
     random: Random,
 }
 
@@ -23,7 +26,7 @@ impl Chance {
     pub fn new(schedules: usize, seed: u64) -> Chance {
         let mut random = Random::new(seed);
         let schedules = schedules.max(1);
-        Chance { schedules, selected: random.below(schedules), random }
+        Chance { schedules, selected: random.below(schedules), selections: 1, random }
     }
 }
 
@@ -32,9 +35,15 @@ impl Select for Chance {
         self.selected
     }
 
+    fn verdict(&self) -> Option<Verdict> {
+        let Chance { selected, selections, .. } = *self;
+        Some(Verdict { schedule: selected, reason: Reason::Chance, rounds: 0, second: None, selections })
+    }
+
     fn record(&mut self, record: &Record) {
         if self.random.unit() < EAGERNESS * record.lib {
             self.selected = self.random.below(self.schedules);
+            self.selections += 1;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a selection learns from an instance, and what it answers.
 
+use crate::selection::verdict::Verdict;
+
 /// A finished instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
@@ -27,4 +29,6 @@ pub trait Select {
     fn select(&mut self) -> usize;
     /// Records an instance that was executed with the selected schedule.
     fn record(&mut self, record: &Record);
+    /// Returns what was selected, and why; `None` during trials.
+    fn verdict(&self) -> Option<Verdict>;
 }
