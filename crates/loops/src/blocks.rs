@@ -46,6 +46,14 @@ impl Blocks {
         Blocks::Cut(cuts.into_boxed_slice())
     }
 
+    /// Divides `trips` iterations in proportion to the threads' speeds, in multiples of `minimum`: [`cut_by_speeds`].
+    #[must_use]
+    pub fn by_speeds(trips: u64, minimum: u64, speeds: &[Option<f64>]) -> Blocks {
+        let mut cuts = vec![0; speeds.len() + 1].into_boxed_slice();
+        cut_by_speeds(trips, minimum, speeds.iter().copied(), &mut cuts);
+        Blocks::Cut(cuts)
+    }
+
     /// Returns the block of a thread, which may be empty. Threads outside the team have an empty block.
     #[must_use]
     pub fn of(&self, thread: usize) -> Range<u64> {
@@ -59,6 +67,35 @@ impl Blocks {
             _ => 0..0,
         }
     }
+}
+
+/// Stores the cut points of blocks in proportion to speeds, one for each thread: thread i gets the iterations from
+/// `cuts[i]` to `cuts[i + 1]`. Nothing is allocated. A thread without a speed counts as one of the mean speed. Blocks
+/// are multiples of `minimum`, except for the last one that is not empty.
+pub fn cut_by_speeds(trips: u64, minimum: u64, speeds: impl Iterator<Item = Option<f64>>, cuts: &mut [u64]) {
+    let Some((first, ends)) = cuts.split_first_mut() else { return };
+    *first = 0;
+    let (mut sum, mut known) = (0.0, 0u32);
+    // The speeds are stored in the place of the cut points, since a second reading might give others.
+    let mut speeds = speeds.map(|speed| speed.filter(|speed| speed.is_finite() && *speed > 0.0));
+    for end in ends.iter_mut() {
+        let speed = speeds.next().flatten();
+        sum += speed.unwrap_or(0.0);
+        known += u32::from(speed.is_some());
+        *end = speed.unwrap_or(0.0).to_bits();
+    }
+    let mean = if known == 0 { 1.0 } else { sum / f64::from(known) };
+    sum += mean * (ends.len() as f64 - f64::from(known));
+    let minimum = minimum.max(1);
+    let units = trips.div_ceil(minimum);
+    let mut before = 0.0;
+    for end in ends.iter_mut() {
+        let speed = f64::from_bits(*end);
+        before += if speed > 0.0 { speed } else { mean };
+        let cut = ((before / sum * units as f64).round() as u64).min(units);
+        *end = cut.saturating_mul(minimum).min(trips);
+    }
+    ends.last_mut().into_iter().for_each(|end| *end = trips);
 }
 
 /// Chunks of one size, round robin among the threads: OpenMP's `schedule(static, chunk)`.
@@ -103,6 +140,22 @@ mod tests {
         assert_eq!(Blocks::weighted(u64::MAX, &[1.0, 1e-300]).of(1).end, u64::MAX);
         assert_eq!(Blocks::weighted(9, &[f64::NAN, 1.0, 1.0]), Blocks::even(9, 3));
         assert_eq!(Blocks::weighted(9, &[0.0, 0.0]), Blocks::even(9, 2));
+    }
+
+    #[test]
+    fn blocks_by_speed_are_multiples_of_the_smallest_size() {
+        let blocks = |trips, minimum, speeds: &[Option<f64>]| {
+            let blocks = Blocks::by_speeds(trips, minimum, speeds);
+            (0..speeds.len()).map(|thread| blocks.of(thread)).collect::<Vec<_>>()
+        };
+        assert_eq!(blocks(100, 1, &[Some(2.0), Some(1.0), Some(1.0)]), [0..50, 50..75, 75..100]);
+        // A thread without a speed has the mean speed of the others.
+        assert_eq!(blocks(90, 1, &[Some(2.0), None, Some(4.0), Some(f64::NAN)]), [0..15, 15..38, 38..68, 68..90]);
+        assert_eq!(blocks(10, 1, &[None, None]), [0..5, 5..10]);
+        assert_eq!(blocks(100, 7, &[Some(1.0), Some(1.0)]), [0..56, 56..100]);
+        assert_eq!(blocks(5, 7, &[Some(1.0), Some(1.0)]), [0..5, 5..5]);
+        assert_eq!(blocks(u64::MAX, u64::MAX, &[Some(1e-9), Some(1.0)]), [0..0, 0..u64::MAX]);
+        assert_eq!(blocks(0, 1, &[Some(1.0)]), [0..0]);
     }
 
     #[test]

@@ -33,6 +33,17 @@ impl History {
         History { timing, instances: 0.0, time_ns: 0.0, iterations: 0.0, share: Share::default(), current }
     }
 
+    /// Continues with what is known of the thread's share of its CPU from other loops.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// Returns the thread's share of its CPU.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
     /// Adds a chunk to the instance that is executed now.
     pub fn add(&mut self, chunk: &Finished) {
         self.current.iterations = self.current.iterations.saturating_add(chunk.iterations);

@@ -13,7 +13,7 @@ pub struct Inputs {
     /// Cost of a request (h), nanoseconds, above 0.
     pub overhead_ns: Option<f64>,
     /// Relative speed of each thread, above 0. Only their ratios count. `static` and `wf` use them as they are, and
-    /// `awf` and `awf_b` to `awf_e` until they have measured weights.
+    /// `static_weighted`, `awf` and `awf_b` to `awf_e` until they have measured weights.
     pub weights: Option<Vec<f64>>,
 }
 

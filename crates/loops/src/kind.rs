@@ -45,6 +45,8 @@ pub enum Kind {
     Rnd,
     /// A static part of one chunk per thread, then `gss`.
     Pls,
+    /// One block of iterations per thread, with weights measured in earlier instances.
+    StaticWeighted,
     /// `wf`, with weights measured in earlier instances.
     Awf,
     /// Batches, weights measured in this instance, time in chunks.
@@ -118,6 +120,7 @@ const ROWS: &[Row] = &[
     row(Kind::Viss, "viss", NONE, &["divisor"], "Philip and Das, PDCS 1997"),
     row(Kind::Rnd, "rnd", &["rand", "random"], &["low", "high", "seed"], "Ciorba, Iwainsky and Buder, IWOMP 2018"),
     row(Kind::Pls, "pls", NONE, &["static"], "Shih, Yang and Tseng, J. Supercomputing 41(3), 2007"),
+    row(Kind::StaticWeighted, "static_weighted", NONE, NONE, "the weights of awf"),
     row(Kind::Awf, "awf", NONE, NONE, "Banicescu, Velusamy and Devaprasad, Cluster Computing 6(3), 2003"),
     row(Kind::AwfB, "awf_b", NONE, NONE, "Cariño and Banicescu, J. Supercomputing 44(1), 2008"),
     row(Kind::AwfC, "awf_c", NONE, NONE, "Cariño and Banicescu, J. Supercomputing 44(1), 2008"),

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `COX_SCHEDULE` | `--schedule` | `[all:]NAME[,chunk][,parameter=value]...`, as in [`crate::schedule`]; `[all:]auto`; `as_written`; or `from:FILE` |
 //! | `COX_SCHEDULE_INPUTS` | `--schedule-inputs` | `mean_ns=F`, `deviation_ns=F`, `overhead_ns=F`, `weights=F:F:...`, separated by commas: facts that some schedules need |
+//! | `COX_TIMING` | `--timing` | `wall`, `cpu` or `both`: the time by which adaptive schedules compare threads, [`Timing`] |
 //!
 //! `auto` tries schedules for each loop. `as_written` changes nothing: each loop gets the schedule that its runtime would
 //! give it, from cox's library, which records what the loops do. It implies `all:`.
@@ -16,7 +17,9 @@
 use std::fmt;
 
 use crate::inputs::Inputs;
+use crate::kind::Kind;
 use crate::schedule::Schedule;
+use crate::statistics::Timing;
 
 /// Which schedules the loops get.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,8 @@ pub struct Options {
     pub wanted: Wanted,
     /// Facts about the loops.
     pub inputs: Inputs,
+    /// The time that adaptive schedules use; `None`: the one that fits the schedule.
+    pub timing: Option<Timing>,
 }
 
 impl Options {
@@ -56,7 +61,13 @@ impl Options {
             let threads = inputs.weights.as_ref().map_or(1, Vec::len);
             schedule.plan(1, threads, &inputs).map_err(|invalid| invalid.to_string())?;
         }
-        Ok(Options { all, wanted, inputs })
+        Ok(Options { all, wanted, inputs, timing: None })
+    }
+
+    /// Returns the time that a schedule uses.
+    #[must_use]
+    pub fn timing_of(&self, kind: Kind) -> Timing {
+        self.timing.unwrap_or(Timing::of(kind))
     }
 }
 
@@ -135,6 +146,16 @@ mod tests {
         }
         let inputs = Options::parse("wf", Some("weights=1:2.5,mean_ns=3")).unwrap().inputs;
         assert_eq!((inputs.weights, inputs.mean_ns), (Some(vec![1.0, 2.5]), Some(3.0)));
+    }
+
+    #[test]
+    fn a_timing_that_is_asked_for_counts_for_all_schedules() {
+        let options = Options::parse("all:auto", None).unwrap();
+        let [weighted, awf_b] = [Kind::StaticWeighted, Kind::AwfB].map(|kind| options.timing_of(kind));
+        assert_eq!((weighted, awf_b), (Timing::Both, Timing::Wall));
+        let cpu = Options { timing: Some(Timing::find("cpu").unwrap()), ..options };
+        assert_eq!([Kind::StaticWeighted, Kind::AwfB].map(|kind| cpu.timing_of(kind)), [Timing::Cpu; 2]);
+        assert_eq!(Timing::find("CPU").unwrap_err(), "unknown timing 'CPU': use wall, cpu or both");
     }
 
     #[test]

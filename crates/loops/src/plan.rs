@@ -49,7 +49,8 @@ impl Plan {
 impl Schedule {
     /// Makes the plan for `trips` iterations and a number of threads, or returns why that is impossible.
     ///
-    /// With weights, the blocks of `static` without a chunk are in proportion to them.
+    /// With weights, the blocks of `static` without a chunk are in proportion to them. Those of `static_weighted` are so
+    /// before anything is measured; then the caller cuts others ([`crate::blocks::cut_by_speeds`]).
     pub fn plan(&self, trips: u64, threads: usize, inputs: &Inputs) -> Result<Plan, Invalid> {
         if threads == 0 {
             return Err(Invalid::NoThreads);
@@ -65,6 +66,12 @@ impl Schedule {
             Kind::Static => Plan::Blocks(match weights {
                 Some(weights) => Blocks::weighted(trips, &weights),
                 None => Blocks::even(trips, threads),
+            }),
+            Kind::StaticWeighted => Plan::Blocks(match weights {
+                Some(weights) => {
+                    Blocks::by_speeds(trips, minimum, &weights.iter().copied().map(Some).collect::<Vec<_>>())
+                }
+                None => Blocks::by_speeds(trips, minimum, &vec![None; threads]),
             }),
             Kind::StaticSteal => Plan::Steal(Steal::new(trips, threads, minimum)),
             Kind::Ss | Kind::Profile => Plan::Fixed(Fixed::new(trips, minimum)),

@@ -79,8 +79,8 @@ impl Schedule {
     /// Returns true if the caller must measure the time of each chunk.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        use Kind::{Af, Awf, AwfB, AwfC, AwfD, AwfE, Bold, Maf, Profile};
-        matches!(self.kind, Profile | Bold | Awf | AwfB | AwfC | AwfD | AwfE | Af | Maf)
+        use Kind::{Af, Awf, AwfB, AwfC, AwfD, AwfE, Bold, Maf, Profile, StaticWeighted};
+        matches!(self.kind, Profile | StaticWeighted | Bold | Awf | AwfB | AwfC | AwfD | AwfE | Af | Maf)
     }
 }
 

@@ -4,8 +4,9 @@
 //! [`Pace`], two numbers, for the others. Nobody else changes them. Times are nanoseconds in f64 and never rounded.
 
 use crate::cpu_share::Share;
+use crate::kind::Kind;
 
-/// The time that counts.
+/// The time that counts: `--timing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
     /// Wall time. A preempted chunk is slow.
@@ -15,6 +16,38 @@ pub enum Timing {
     Cpu,
     /// CPU time divided by the thread's share of its CPU, which is smoothed ([`Share`]).
     Both,
+}
+
+impl Timing {
+    /// All timings.
+    pub const ALL: [Timing; 3] = [Timing::Wall, Timing::Cpu, Timing::Both];
+
+    /// Returns the name, as in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Timing::Wall => "wall",
+            Timing::Cpu => "cpu",
+            Timing::Both => "both",
+        }
+    }
+
+    /// Finds a timing by its name. The error lists the names.
+    pub fn find(text: &str) -> Result<Timing, String> {
+        let found = Timing::ALL.into_iter().find(|timing| timing.name() == text);
+        found.ok_or_else(|| format!("unknown timing '{text}': use wall, cpu or both"))
+    }
+
+    /// Returns the timing of a schedule if the user asks for none.
+    ///
+    /// It is decided by the simulated and the measured table of docs/loops.md. With weighted blocks, nothing corrects a
+    /// wrong weight within the instance, so `both` is as good as `wall` where the share of the CPU is steady or changes
+    /// at random, and better where it changes slowly. Schedules that distribute chunks on request correct their weights
+    /// themselves: there, both timings gave the same times, and wall time needs no reading of a thread's CPU time.
+    #[must_use]
+    pub fn of(kind: Kind) -> Timing {
+        if kind == Kind::StaticWeighted { Timing::Both } else { Timing::Wall }
+    }
 }
 
 /// Which chunks count how much.
@@ -155,6 +188,19 @@ impl Statistics {
             spread: Spread::default(),
             share: Share::default(),
         }
+    }
+
+    /// Continues with what is known of the thread's share of its CPU from elsewhere.
+    #[must_use]
+    pub fn with_share(self, share: Share) -> Statistics {
+        Statistics { share, ..self }
+    }
+
+    /// Returns the thread's share of its CPU.
+    #[inline]
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.share
     }
 
     /// Begins an instance: forgets the chunks, and keeps the share of the CPU.

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use loops::adaptive::team::Team;
+use loops::blocks::Blocks;
 use loops::history::{self, History};
 use loops::steal::Lane;
 use loops::{Finished, Inputs, Kind, Need, Pace, Plan, Schedule, Statistics, Timing};
@@ -130,7 +131,7 @@ fn has_slow_thread(kind: Kind) -> bool {
     kind == Kind::StaticSteal || kind == Kind::Wf || schedule.is_timed() && kind != Kind::Profile
 }
 
-/// Returns the picture of a schedule. Of `awf`, it is the second instance.
+/// Returns the picture of a schedule. Of `awf` and `static_weighted`, it is the second instance.
 fn picture(text: &str) -> String {
     let (text, each) = text.strip_suffix("×10").map_or((text, 1), |text| (text, 10));
     let trips = LETTERS * each;
@@ -146,9 +147,17 @@ fn picture(text: &str) -> String {
     let mut plan = schedule.plan(trips as u64, THREADS, &inputs).unwrap();
     let mut histories = vec![History::new(Timing::Wall); THREADS];
     let mut chunks = instance(&plan, speeds, &mut histories);
-    if let (Kind::Awf, Plan::Adaptive(adaptive)) = (schedule.kind, &mut plan) {
-        adaptive.set_weights(&history::weights(&histories)).unwrap();
-        chunks = instance(&plan, speeds, &mut histories);
+    match &mut plan {
+        Plan::Adaptive(adaptive) if schedule.kind == Kind::Awf => {
+            adaptive.set_weights(&history::weights(&histories)).unwrap();
+            chunks = instance(&plan, speeds, &mut histories);
+        }
+        Plan::Blocks(blocks) if schedule.kind == Kind::StaticWeighted => {
+            let speeds_so_far: Vec<_> = histories.iter().map(History::speed).collect();
+            *blocks = Blocks::by_speeds(trips as u64, 1, &speeds_so_far);
+            chunks = instance(&plan, speeds, &mut histories);
+        }
+        _ => {}
     }
     // The thread of each iteration, and whether it begins a chunk.
     let mut executed = vec![None; trips];
@@ -247,6 +256,10 @@ fn pictures_show_what_is_known() {
     assert!(picture("gss").starts_with(&in_turn(&[24, 18, 14, 10])));
     // Half the speed has half the weight.
     assert!(picture("wf").starts_with(&in_turn(&[14, 14, 14, 7])), "{}", picture("wf"));
+    assert_eq!(
+        picture("static_weighted"),
+        "A".to_owned() + &"a".repeat(26) + "B" + &"b".repeat(27) + "C" + &"c".repeat(26) + "D" + &"d".repeat(13)
+    );
     // Two faster threads execute the end of the slow thread's block.
     let slow_block = picture("static_steal,4").split_off(72);
     assert!(slow_block.starts_with("DdddDddd") && slow_block.ends_with("BbbbAaaa"), "{slow_block}");

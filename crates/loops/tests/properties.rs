@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use loops::adaptive::team::Team;
+use loops::blocks::Blocks;
 use loops::steal::{Lane, Steal};
 use loops::{Adaptive, Inputs, Kind, Pace, Plan, Schedule};
 use random::Random;
@@ -138,6 +139,20 @@ fn blocks_to(threads: usize, end: u64, block: impl Fn(usize) -> Range<u64>) -> R
         at = range.end;
     }
     if at == end { Ok(()) } else { Err(format!("the end is at {at}")) }
+}
+
+#[test]
+fn blocks_by_speed() {
+    all_cases(Kind::StaticWeighted, |_, case, bits| {
+        let speed = |bits: &mut Bits| [None, Some(1e-9), Some(1.0), Some(1e300)][bits.bits(2) as usize];
+        let speeds: Vec<_> = (0..case.threads).map(|_| speed(bits)).collect();
+        let blocks = Blocks::by_speeds(case.trips, case.minimum, &speeds);
+        let whole = |block: Range<u64>| block.end == case.trips || (block.end - block.start) % case.minimum == 0;
+        if !(0..case.threads).all(|thread| whole(blocks.of(thread))) {
+            return Err(format!("{blocks:?}"));
+        }
+        blocks_to(case.threads, case.trips, |thread| blocks.of(thread))
+    });
 }
 
 #[test]

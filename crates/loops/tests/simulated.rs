@@ -33,8 +33,8 @@ fn both_factors_cost_little_and_gain_where_a_co_runner_wanders() {
     for speeds in [EQUAL, TWO_SPEEDS] {
         for co_runner in CO_RUNNERS {
             let [wall, cpu, both] = [Timing::Wall, Timing::Cpu, Timing::Both].map(|timing| {
-                let options = Options { timing, weighted_blocks: true, slice_ns: None };
-                ratio("static", LOAD, &speeds, co_runner, options)
+                let options = Options { timing, slice_ns: None };
+                ratio("static_weighted", LOAD, &speeds, co_runner, options)
             });
             println!("{speeds:?} {co_runner:?}: wall {wall:.3}, cpu {cpu:.3}, both {both:.3}");
             let most = if matches!(co_runner, CoRunner::Wanders(_)) { 0.95 } else { 1.02 };
@@ -74,6 +74,7 @@ fn schedules_balance_cpus_of_two_speeds() {
         ("tss", 1.06),
         ("mfsc", 1.15),
         ("hybrid,static=0.5", 1.03),
+        ("static_weighted", 1.08),
         ("awf", 1.03),
         ("awf_b", 1.03),
         ("awf_c", 1.03),

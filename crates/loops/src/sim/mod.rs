@@ -29,8 +29,6 @@ use crate::statistics::Timing;
 pub struct Options {
     /// The time that adaptive schedules use.
     pub timing: Timing,
-    /// `static` gets its weights from earlier instances: weighted blocks.
-    pub weighted_blocks: bool,
     /// The length of a slice, nanoseconds, if threads stop at the end of a loop ([`crate::last_slice`]).
     pub slice_ns: Option<f64>,
 }
@@ -58,7 +56,6 @@ pub fn simulate(schedule: &Schedule, load: &Load, machine: &Machine, options: Op
     let mut plan = schedule.plan(load.trips, threads, &load.inputs())?;
     let mut members: Vec<Member> = (0..threads).map(|_| Member::new(&plan, options.timing)).collect();
     let mut histories = vec![History::new(options.timing); threads];
-    let learns = schedule.kind == Kind::Awf || options.weighted_blocks;
     let mut works = load.works();
     let (mut now_ns, mut work_ns) = (0.0, 0.0);
     for _ in 0..load.instances {
@@ -68,13 +65,15 @@ pub fn simulate(schedule: &Schedule, load: &Load, machine: &Machine, options: Op
         let end_ns = instance.run(&mut members, &mut histories, now_ns);
         now_ns = end_ns;
         histories.iter_mut().for_each(History::end_instance);
-        if learns {
-            let weights = history::weights(&histories);
-            match &mut plan {
-                Plan::Adaptive(adaptive) => adaptive.set_weights(&weights)?,
-                Plan::Blocks(blocks) => *blocks = Blocks::weighted(load.trips, &weights),
-                _ => {}
+        match &mut plan {
+            Plan::Adaptive(adaptive) if schedule.kind == Kind::Awf => {
+                adaptive.set_weights(&history::weights(&histories))?;
             }
+            Plan::Blocks(blocks) if schedule.kind == Kind::StaticWeighted => {
+                let speeds: Vec<_> = histories.iter().map(History::speed).collect();
+                *blocks = Blocks::by_speeds(load.trips, schedule.chunk.map_or(1, u64::from), &speeds);
+            }
+            _ => {}
         }
     }
     let speeds: f64 = machine.cpus.iter().map(|cpu| cpu.speed).sum();
