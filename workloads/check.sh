@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers losses mandelbrot triad sedov imbalance regions taskcost loopcost firsttask blocked $apps pingpong hog storm yields inject bsp solver"
+all="barriers losses mandelbrot triad sedov imbalance regions taskcost loopcost weights firsttask blocked $apps pingpong hog storm yields inject bsp solver"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|losses|sedov|regions|taskcost|loopcost|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|losses|sedov|regions|taskcost|loopcost|weights|blocked|heat|fwi|phases|loops|blocks|path|bsp|solver)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -226,6 +226,10 @@ for loop in dynamic guided runtime static; do
     fi
 done
 refuses 2 loopcost --loop nothing
+
+# weights: iterations are counted and checked, also if threads differ.
+works weights --threads 2 --iterations 100 --work-us 5 --slow 2 --seconds 0.05
+refuses 2 weights --slow 0.5
 
 # blocked: every kind, with several team sizes, and with more buffers than items.
 for threads in 1 2 5; do

@@ -10,6 +10,7 @@
 //! | [`Context`], `contexts` (macro) | switching between the contexts of programs in user space |
 //! | [`redirections`](mod@redirections) | places that call mmap(2), and the code to which such calls are redirected |
 //! | [`measuring`] | the counter of the clock, and loops that measure noise |
+//! | [`restartable`] | restartable sequences: their signature, and the address of a thread's area |
 //! | [`frame`] | what the kernel saves of a program when a signal handler runs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
@@ -40,6 +41,7 @@ pub use clock::monotonic_ns;
 pub use processor::calls::{SHADOW_STACK_STATUS, SYS_IO_URING_ENTER, SYS_SCHED_YIELD, argument_count, blocked_in};
 pub use processor::contexts::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, has_fast_tls, prefetch};
 pub use processor::frame;
+pub use processor::restartable;
 pub use processor::{ELF_MACHINE, LOADER, supported};
 #[cfg(feature = "machine-code")]
 pub use processor::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES, import_slot};

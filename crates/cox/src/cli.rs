@@ -228,6 +228,10 @@ pub struct Run {
     /// separated by commas
     #[arg(long, value_name = "LIST", value_parser = schedule_inputs, requires = "schedule")]
     pub schedule_inputs: Option<String>,
+    /// With --schedule: the time by which schedules that measure compare the threads. wall: a thread that lost its CPU counts as slow; cpu: it does not;
+    /// both: its speed while it runs, and apart from that its share of the CPU, smoothed. Default: both for static_weighted, wall for others
+    #[arg(long, value_name = "TIME", value_parser = timing, requires = "schedule")]
+    pub timing: Option<::loops::Timing>,
     /// Also report what interrupted the program's threads, by cause: interrupts, page faults, threads that ran instead (needs eBPF;
     /// without it, the report says why there is none). Takes no samples, so spinning is not seen
     #[arg(long)]
@@ -402,6 +406,11 @@ pub enum Changes {
 /// Checks a schedule as `--schedule` takes it.
 fn schedule(text: &str) -> Result<String, String> {
     ::loops::options::parse_schedule(text).map(|_| text.to_owned())
+}
+
+/// Reads the time that schedules use.
+fn timing(text: &str) -> Result<::loops::Timing, String> {
+    ::loops::Timing::find(text)
 }
 
 /// Checks facts about loops.

@@ -66,6 +66,7 @@ fn scheduling(asked: Asked, children: bool) -> Scheduling {
 pub fn schedules(options: &cli::Run) -> Result<Option<Asked>> {
     let asked = options.schedule.as_ref().map(|schedule| {
         Asked::parse(schedule, options.schedule_inputs.as_deref())
+            .map(|asked| asked.with_timing(options.timing))
             .map_err(|why| anyhow!("--schedule {schedule}: {why}"))
     });
     asked.transpose()

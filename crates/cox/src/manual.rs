@@ -96,7 +96,16 @@ const ENVIRONMENT: &[Outside] = &[
         commands: LOOPS,
     },
     Outside {
-        names: || vec!["COX_SCHEDULE", "COX_SCHEDULE_INPUTS", "COX_SCHEDULE_ALONE", "COX_LOOPS", "COX_LOOPS_DELAYS"],
+        names: || {
+            vec![
+                "COX_SCHEDULE",
+                "COX_SCHEDULE_INPUTS",
+                "COX_TIMING",
+                "COX_SCHEDULE_ALONE",
+                "COX_LOOPS",
+                "COX_LOOPS_DELAYS",
+            ]
+        },
         meaning: "With --schedule and cox loops, cox sets these variables for the program. They tell the library which schedule loops get, whether child \
                   processes have it, too, in which folder to keep what loops did, and whether to measure how long threads wait for CPUs.",
         commands: LOOPS,

@@ -122,6 +122,8 @@ fn what_could_change_nothing_is_refused_before_the_program_starts() {
             "weights for 3 threads, and the program has 2",
         ),
         (&["--schedule", "fac2"], &[("OMP_SCHEDULE", "guided,4")], "OMP_SCHEDULE=guided,4 is in the environment"),
+        (&["--schedule", "awf", "--timing", "clock"], &[], "unknown timing 'clock': use wall, cpu or both"),
+        (&["--timing", "wall"], &[], "--schedule"),
     ] {
         let ran =
             run(bench.cox(&[&["run"], options, &["--", "touch", &started]].concat()).envs(variables.iter().copied()));
@@ -182,6 +184,28 @@ fn what_auto_has_found_is_used_by_the_next_run_of_the_same_build() {
     refused("cannot be read: 'nonsense'");
     fs::remove_file(&file).unwrap();
     refused("cannot read ");
+}
+
+/// The library tells how it knew CPU time. Without glibc's registration of restartable sequences, it asks the kernel each time.
+#[test]
+fn the_report_says_which_time_schedules_have_used() {
+    let bench = Bench::new();
+    let said = |schedule: &str, more: &[&str]| {
+        let loops = bench.loops(schedule, more, &["20", "100"]);
+        (of(&loops, "runtime")["timing"].clone(), loops["cpu_time"].clone())
+    };
+    let after = Value::from("after switches");
+    assert_eq!(said("static_weighted", &[]), ("both".into(), after.clone()));
+    assert_eq!(said("static_weighted", &["--timing", "wall"]), ("wall".into(), Value::Null));
+    assert_eq!(said("awf_b", &[]), ("wall".into(), Value::Null));
+    assert_eq!(said("awf_b", &["--timing", "cpu"]), ("cpu".into(), after));
+    assert_eq!(said("fac2", &["--timing", "both"]), (Value::Null, Value::Null));
+    let json = path(&bench.folder, "report.json");
+    let command =
+        ["run", "--json", &json, "--schedule", "all:awf_b", "--timing", "both", "--", &bench.program, "5", "100"];
+    let (ran, report) = bench.report(bench.cox(&command).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
+    assert_eq!((ran.code, &report["loops"]["cpu_time"]), (0, &"each time".into()), "{}", ran.stderr);
+    assert!(ran.stderr.contains("each request asked the kernel for the thread's CPU time"), "{}", ran.stderr);
 }
 
 /// `--overlap` takes over the same entry points; packing loads the other library, too.

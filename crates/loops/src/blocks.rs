@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(blocks(100, 7, &[Some(1.0), Some(1.0)]), [0..56, 56..100]);
         assert_eq!(blocks(5, 7, &[Some(1.0), Some(1.0)]), [0..5, 5..5]);
         assert_eq!(blocks(u64::MAX, u64::MAX, &[Some(1e-9), Some(1.0)]), [0..0, 0..u64::MAX]);
-        assert_eq!(blocks(0, 1, &[Some(1.0)]), [0..0]);
+        assert_eq!(blocks(0, 1, &[Some(1.0), None]), [0..0, 0..0]);
     }
 
     #[test]

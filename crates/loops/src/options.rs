@@ -64,6 +64,17 @@ impl Options {
         Ok(Options { all, wanted, inputs, timing: None })
     }
 
+    /// Returns whether a loop may get a schedule that uses CPU time.
+    #[must_use]
+    pub fn may_need_cpu_time(&self) -> bool {
+        match &self.wanted {
+            Wanted::AsWritten => false,
+            Wanted::Schedule(schedule) => schedule.is_timed() && self.timing_of(schedule.kind) != Timing::Wall,
+            // A file may name any schedule.
+            Wanted::Auto | Wanted::From(_) => Kind::all().any(|kind| self.timing_of(kind) != Timing::Wall),
+        }
+    }
+
     /// Returns the time that a schedule uses.
     #[must_use]
     pub fn timing_of(&self, kind: Kind) -> Timing {

@@ -147,7 +147,8 @@ fn blocks_by_speed() {
         let speed = |bits: &mut Bits| [None, Some(1e-9), Some(1.0), Some(1e300)][bits.bits(2) as usize];
         let speeds: Vec<_> = (0..case.threads).map(|_| speed(bits)).collect();
         let blocks = Blocks::by_speeds(case.trips, case.minimum, &speeds);
-        let whole = |block: Range<u64>| block.end == case.trips || (block.end - block.start) % case.minimum == 0;
+        let whole =
+            |block: Range<u64>| block.end == case.trips || (block.end - block.start).is_multiple_of(case.minimum);
         if !(0..case.threads).all(|thread| whole(blocks.of(thread))) {
             return Err(format!("{blocks:?}"));
         }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock};
 
 use wire::loop_records::{File, MAGIC, MODULES, Module, PATH, RECORDS, Record, VERSION};
 
-use crate::{clock, delays, modules};
+use crate::{clock, cpu_time, delays, modules};
 
 /// The folder of the session, if there is one.
 static FOLDER: OnceLock<CString> = OnceLock::new();
@@ -124,6 +124,7 @@ fn make(at: *mut File) -> Option<*mut File> {
         header.version.store(VERSION, Ordering::Relaxed);
         header.pid.store(libc::getpid() as u64, Ordering::Relaxed);
         header.ns_per_tick.store(clock::ns_per_tick().to_bits(), Ordering::Relaxed);
+        header.cpu_time.store(cpu_time::source() as u64, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Some(file)
     }

@@ -1,4 +1,4 @@
-//! How fast each thread has executed a loop in all its instances so far: `awf`.
+//! How fast each thread has executed a loop in all its instances so far: `awf`, `static_weighted`.
 //!
 //! A history belongs to a plan, and so to one loop and one team; the thread with its number adds to it, and to no other. The speed is also in an atomic
 //! word, which other threads read when they join an instance. With `nowait`, it may be one of an instance before or after the latest one.
@@ -10,12 +10,14 @@ use loops::adaptive::team::Team;
 use loops::history::History;
 use loops::{Finished, Pace, Timing};
 
+use crate::cpu_time;
+
 /// One for each thread of a team.
 pub struct Histories(Box<[Line]>);
 
 #[repr(align(128))]
 struct Line {
-    /// Nanoseconds for each iteration, in the clock's ticks; 0 if unknown.
+    /// Time of an iteration, nanoseconds, or ticks if wall time counts; 0 if unknown.
     mean: AtomicU64,
     history: UnsafeCell<History>,
 }
@@ -31,8 +33,8 @@ impl std::fmt::Debug for Histories {
 
 impl Histories {
     /// Returns empty histories of `threads` threads.
-    pub fn new(threads: usize) -> Histories {
-        let line = |_| Line { mean: AtomicU64::new(0), history: UnsafeCell::new(History::new(Timing::Wall)) };
+    pub fn new(threads: usize, timing: Timing) -> Histories {
+        let line = |_| Line { mean: AtomicU64::new(0), history: UnsafeCell::new(History::new(timing)) };
         Histories((0..threads).map(line).collect())
     }
 
@@ -42,7 +44,14 @@ impl Histories {
         // SAFETY: the team's thread with this number calls this, and no other.
         let history = unsafe { &mut *line.history.get() };
         history.add(instance);
-        history.end_instance();
+        if instance.cpu_ns > 0.0 {
+            // The share of the CPU is the thread's, from all its loops.
+            history.set_share(cpu_time::share());
+            history.end_instance();
+            cpu_time::set_share(history.share());
+        } else {
+            history.end_instance();
+        }
         let mean = history.speed().map_or(0.0, |speed| 1.0 / speed);
         line.mean.store(mean.to_bits(), Ordering::Relaxed);
     }
@@ -65,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_thread_adds_to_its_own_history() {
-        let histories = Histories::new(2);
+        let histories = Histories::new(2, Timing::Wall);
         assert_eq!(histories.pace(0).speed(), None);
         let instance = |wall_ns| Finished { iterations: 10, wall_ns, ..Finished::default() };
         histories.add(1, &instance(20.0));

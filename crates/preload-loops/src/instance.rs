@@ -4,11 +4,12 @@
 //! others ask are on cache lines of their own.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loops::Plan;
+use loops::{Kind, Plan};
 
 use crate::bounds::Bounds;
 use crate::clause::Clause;
@@ -18,6 +19,7 @@ use crate::known::{Ended, KnownLoop, Measured};
 use crate::opener::Opener;
 use crate::plans::{Key, Prepared};
 use crate::published::{Published, SMALL, Shared};
+use crate::weighted;
 use loops::options::Options;
 
 /// A word in a pair of cache lines of its own: processors fetch lines in pairs.
@@ -36,6 +38,8 @@ pub struct Instance {
     published: UnsafeCell<Box<[Published]>>,
     /// One for each thread, if the plan has ever been one of stealing.
     lanes: UnsafeCell<Box<[Line]>>,
+    /// The cut points, if the plan has ever been one of weighted blocks.
+    cuts: UnsafeCell<Box<[u64]>>,
     /// The loop; null if its last instance has been added to its sums.
     known: UnsafeCell<Known>,
     /// One for each thread.
@@ -134,6 +138,14 @@ impl Instance {
                     *published = (0..threads).map(|_| Published::default()).collect();
                 }
             }
+            Plan::Blocks(_) if prepared.kind == Kind::StaticWeighted => {
+                // SAFETY: as above.
+                let cuts = unsafe { &mut *self.cuts.get() };
+                if cuts.len() <= threads {
+                    *cuts = vec![0; threads + 1].into_boxed_slice();
+                }
+                weighted::cut(prepared, &mut cuts[..=threads]);
+            }
             Plan::Steal(steal) => {
                 // SAFETY: as above.
                 let lanes = unsafe { &mut *self.lanes.get() };
@@ -215,6 +227,16 @@ impl Instance {
         }
         // SAFETY: nobody replaces it while a thread stands at the slot.
         unsafe { &*self.published.get() }
+    }
+
+    /// Returns the weighted block of a thread.
+    ///
+    /// # Safety
+    /// The calling thread stands at the slot.
+    pub unsafe fn block(&self, thread: usize) -> Range<u64> {
+        // SAFETY: nobody changes them while a thread stands at the slot.
+        let cuts = unsafe { &*self.cuts.get() };
+        cuts.get(thread).zip(cuts.get(thread + 1)).map_or(0..0, |(start, end)| *start..*end)
     }
 
     /// Returns the chunks that are left to each thread.

@@ -12,12 +12,13 @@
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
 //!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
-//! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
+//! - `measure`, `published`, `histories`, `clock`: adaptive schedules. `weighted`: blocks by weights from earlier instances.
+//! - `cpu_time`, `switches`: a thread's CPU time without a system call for each reading, for `--timing`.
 //!
 //! Rules for code in this library:
 //!
 //! 1. **On request only.** Without a valid `COX_SCHEDULE`, each call goes to the runtime unchanged.
-//! 2. **No lock, system call, getenv or allocation in a request**, and none at the start of an instance, except for what has not been needed before: a
+//! 2. **No lock, system call, getenv or allocation in a request** (but for a thread's CPU time after it has lost its CPU, if that counts), and none at the start of an instance, except for what has not been needed before: a
 //!    plan for other bounds, a slot, lines of a larger team.
 //! 3. **Thin.** Unsafe code is in the modules above that say why, with the reason at each block; decisions are in `loops`.
 //! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library. Stack unwinding that the program causes
@@ -30,6 +31,8 @@ mod chain;
 mod clause;
 #[cfg(not(loom))]
 mod clock;
+#[cfg(not(loom))]
+mod cpu_time;
 #[cfg(not(loom))]
 mod delays;
 #[cfg(not(loom))]
@@ -68,6 +71,10 @@ mod published;
 mod region;
 #[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
+mod switches;
 mod sync;
 #[cfg(not(loom))]
 mod team;
+#[cfg(not(loom))]
+mod weighted;

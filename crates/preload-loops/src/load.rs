@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use crate::known::SAVED;
 use crate::plans::{NO_WEIGHTS, NOT_MONOTONIC};
 use crate::region::OPTIONS;
-use crate::{clock, delays, file, team};
+use crate::{clock, cpu_time, delays, file, team};
+use loops::Timing;
 use loops::options::{Options, Wanted, parse_inputs};
 use loops::saved::Saved;
 
@@ -42,7 +43,9 @@ extern "C" fn at_load() {
             }
             _ => Ok(options),
         });
-        options.map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))
+        let options = options.map_err(|why| format!("invalid COX_SCHEDULE '{schedule}': {why}"))?;
+        let timing = variable(c"COX_TIMING").transpose()?.map(Timing::find).transpose();
+        Ok(Options { timing: timing.map_err(|why| format!("invalid COX_TIMING: {why}"))?, ..options })
     });
     if text(ALONE).is_some() {
         // SAFETY: the name is a C string; the process has one thread.
@@ -51,6 +54,9 @@ extern "C" fn at_load() {
     match options {
         Ok(options) => {
             clock::start();
+            if options.may_need_cpu_time() {
+                cpu_time::at_load();
+            }
             if let Some(folder) = text(FOLDER) {
                 file::at_load(folder);
             }

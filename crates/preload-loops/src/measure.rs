@@ -8,7 +8,8 @@
 //! | `awf_d`, `awf_e`, `maf` | one for each request: the request counts | pace |
 //! | `bold` | one for each request | the chunk that is executed, and since when |
 //!
-//! A time is published in ticks of the clock where only ratios of times count: all but `bold`, whose inputs are nanoseconds.
+//! A time is published in ticks of the clock where only ratios of times count: all but `bold`, whose inputs are nanoseconds, and unless CPU time counts
+//! (`--timing`). Then each reading of the clock is also one of the thread's CPU time ([`crate::cpu_time`]).
 //!
 //! If the request does not count, a chunk begins at its end. A second reading of the clock would tell when that is, and take as long as the rest of the
 //! request. So it is taken for some requests only ([`RequestTime`]), and the others are assumed to take as long. The error is some ten nanoseconds for
@@ -18,9 +19,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::adaptive::Request;
-use loops::{Adaptive, Finished, Kind, Statistics, Timing};
+use loops::cpu_share::Share;
+use loops::{Adaptive, Finished, Kind, Statistics};
 
 use crate::clock;
+use crate::cpu_time::{self, Stopwatch};
 use crate::instance::Instance;
 use crate::plans::Prepared;
 use crate::published::{Published, Shared, View};
@@ -74,6 +77,8 @@ pub struct Measure {
     began: u64,
     /// Iterations in this instance.
     all: u64,
+    /// CPU time, unless wall time is all that counts.
+    stopwatch: Option<Stopwatch>,
     request_time: RequestTime,
 }
 
@@ -92,6 +97,7 @@ impl Default for Measure {
             iterations: 0,
             began: 0,
             all: 0,
+            stopwatch: None,
             request_time: RequestTime::default(),
         }
     }
@@ -108,7 +114,7 @@ impl Measure {
         self.shared = instance.shared();
         self.kind = prepared.kind;
         self.prepared = prepared;
-        (self.iterations, self.all, self.has_history) = (0, 0, false);
+        (self.iterations, self.all, self.has_history, self.stopwatch) = (0, 0, false, None);
         self.fixed = adaptive.constant_request(thread as usize);
         match self.kind {
             Kind::Wf => {}
@@ -116,9 +122,15 @@ impl Measure {
                 self.fixed = Some(adaptive.request(thread as usize, &prepared.histories));
                 self.has_history = true;
                 self.began = clock::now();
+                self.stopwatch = Stopwatch::start(prepared.timing, self.began);
             }
             Kind::Bold => self.ns_per_tick = clock::ns_per_tick(),
-            _ => self.statistics = Some(adaptive.statistics(Timing::Wall)),
+            _ => {
+                self.stopwatch = Stopwatch::start(prepared.timing, clock::now());
+                let statistics = adaptive.statistics(prepared.timing);
+                let share = if self.stopwatch.is_some() { cpu_time::share() } else { Share::default() };
+                self.statistics = Some(statistics.with_share(share));
+            }
         }
     }
 
@@ -162,7 +174,14 @@ impl Measure {
         let Some(statistics) = self.statistics.as_mut().filter(|_| self.iterations > 0) else { return };
         // A chunk that is shorter than the error of its beginning has taken some time, too.
         let wall_ns = now.saturating_sub(self.began).max(1) as f64;
-        let pace = statistics.finish(&Finished { iterations: self.iterations, wall_ns, ..Finished::default() });
+        let pace = match &mut self.stopwatch {
+            None => statistics.finish(&Finished { iterations: self.iterations, wall_ns, ..Finished::default() }),
+            Some(stopwatch) => {
+                let pace = statistics.finish(&stopwatch.lap(self.iterations, self.began, now));
+                cpu_time::set_share(statistics.share());
+                pace
+            }
+        };
         self.view(now).set_pace(thread, pace);
     }
 
@@ -170,11 +189,14 @@ impl Measure {
     fn end_instance(&mut self, thread: usize) {
         // A cancelled loop's threads ask again and again at its end.
         let iterations = std::mem::take(&mut self.all);
-        let wall_ns = clock::now().wrapping_sub(self.began) as f64;
+        let now = clock::now();
+        let wall_ns = now.wrapping_sub(self.began) as f64;
         if iterations > 0 {
+            let wall = Finished { iterations, wall_ns, ..Finished::default() };
+            let instance = self.stopwatch.as_mut().map_or(wall, |watch| watch.lap(iterations, self.began, now));
             // SAFETY: the plan lives until the thread leaves the instance.
             let histories = unsafe { &(*self.prepared).histories };
-            histories.add(thread, &Finished { iterations, wall_ns, ..Finished::default() });
+            histories.add(thread, &instance);
         }
     }
 }

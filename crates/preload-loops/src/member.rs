@@ -22,6 +22,7 @@ use crate::instance::Instance;
 use crate::measure::Measure;
 use crate::plans::Prepared;
 use crate::team::Team;
+use crate::weighted::Weighted;
 use crate::{clock, delays};
 use loops::options::{Options, Wanted};
 
@@ -37,6 +38,8 @@ enum Source {
     Adaptive(*const Adaptive),
     /// `static`: the plan tells the thread's chunks.
     Static(*const Plan),
+    /// `static_weighted`: the thread's block is in [`Member::weighted`].
+    Weighted(*const Prepared),
     /// The thread has no more chunks.
     Ended,
     /// Requests are timed: `Member::timed` is the source.
@@ -75,6 +78,7 @@ pub struct Member {
     request: (u64, u64),
     /// How long the thread has waited for a CPU since the instance began, before it came to it; `None` if that is not measured.
     waited_ns: Option<u64>,
+    weighted: Weighted,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
 }
@@ -110,6 +114,7 @@ impl Member {
             timed: Source::Runtime,
             request: (0, 0),
             waited_ns: None,
+            weighted: Weighted::default(),
             blocks: None,
         }
     }
@@ -179,6 +184,11 @@ impl Member {
                 self.measure.begin(prepared, adaptive, self.thread, self.threads, instance);
                 Source::Adaptive(adaptive)
             }
+            Plan::Blocks(_) if prepared.kind == Kind::StaticWeighted => {
+                // SAFETY: the thread stands at the slot.
+                self.weighted.begin(unsafe { instance.block(self.thread as usize) });
+                Source::Weighted(prepared)
+            }
             Plan::Blocks(_) | Plan::Cyclic(_) => Source::Static(&raw const prepared.plan),
         };
         // SAFETY: as above.
@@ -193,7 +203,7 @@ impl Member {
     /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same
     /// ones for each loop of as many iterations, because a program may rely on that.
     pub fn block(&mut self, trips: u64) -> Option<Range<u64>> {
-        let Options { all, wanted: Wanted::Schedule(schedule), inputs } = self.options else { return None };
+        let Options { all, wanted: Wanted::Schedule(schedule), inputs, .. } = self.options else { return None };
         let weights = inputs.weights.as_ref().filter(|weights| weights.len() == self.threads as usize)?;
         if !all || schedule.kind != Kind::Static || schedule.chunk.is_some() {
             return None;

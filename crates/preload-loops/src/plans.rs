@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loops::fixed::Fixed;
-use loops::{Inputs, Kind, Plan, Schedule};
+use loops::{Inputs, Kind, Plan, Schedule, Timing};
 
 use crate::histories::Histories;
 use loops::options::{Options, Wanted};
@@ -52,8 +52,12 @@ pub struct Prepared {
     pub asked: Kind,
     /// Whether this is another schedule than the one asked for.
     pub is_substitute: bool,
-    /// What `awf` measures; of no threads for other rules.
+    /// What `awf` and `static_weighted` measure; of no threads for other rules.
     pub histories: Histories,
+    /// The time that the schedule uses.
+    pub timing: Timing,
+    /// The smallest size.
+    pub smallest: u64,
 }
 
 /// Instances that have had a substitute, because the schedule is not monotonic and the loop must be.
@@ -67,7 +71,7 @@ const SUBSTITUTE: Kind = Kind::Fac2;
 impl Prepared {
     /// Makes a plan. If the asked schedule is impossible for this loop, it is a plan of the substitute.
     #[cold]
-    fn new(options: &Options, key: Key) -> Prepared {
+    pub fn new(options: &Options, key: Key) -> Prepared {
         let schedule = match (key.rule, &options.wanted) {
             (Rule::Of(kind, chunk), _) => smallest(&Schedule::new(kind).at_least(chunk), key),
             (Rule::Asked, Wanted::Schedule(schedule)) => smallest(schedule, key),
@@ -80,19 +84,31 @@ impl Prepared {
         // `awf` has the rule of `awf_b`, with speeds from earlier instances.
         let is_awf = schedule.kind == Kind::Awf;
         let rule = Schedule { kind: if is_awf { Kind::AwfB } else { schedule.kind }, ..schedule.clone() };
-        let histories = Histories::new(if is_awf { threads } else { 0 });
+        let timing = options.timing_of(schedule.kind);
+        let has_histories = is_awf || schedule.kind == Kind::StaticWeighted;
+        let histories = Histories::new(if has_histories { threads } else { 0 }, timing);
+        let smallest = schedule.chunk.map_or(1, std::num::NonZeroU64::get);
         let asked = rule.plan(key.trips, threads, &inputs).ok().map(|plan| alone(plan, key));
         match asked.filter(|plan| plan.is_monotonic() || !key.monotonic) {
             Some(plan) => {
                 let kind = schedule.kind;
-                Prepared { key, plan, kind, asked: kind, is_substitute: false, histories }
+                Prepared { key, plan, kind, asked: kind, is_substitute: false, histories, timing, smallest }
             }
             None => {
                 let kind = SUBSTITUTE;
                 let plan = Schedule::new(kind).at_least(key.chunk).plan(key.trips, threads, &Inputs::default());
                 // A plan of the substitute always exists, because a team has at least one thread.
                 let plan = plan.unwrap_or(Plan::Fixed(Fixed::new(key.trips, key.chunk)));
-                Prepared { key, plan, kind, asked: schedule.kind, is_substitute: true, histories }
+                Prepared {
+                    key,
+                    plan,
+                    kind,
+                    asked: schedule.kind,
+                    is_substitute: true,
+                    histories,
+                    timing: Timing::Wall,
+                    smallest,
+                }
             }
         }
     }

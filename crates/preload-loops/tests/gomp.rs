@@ -63,7 +63,19 @@ fn chunks_have_the_published_sizes() {
 /// Compiles teams.c, and runs one of its cases with several schedules.
 fn case(name: &str, limit: bool) {
     let program = compile("gcc", "teams.c", &format!("teams-{name}"), &[]);
-    let schedules = ["ss", "static", "static_steal", "fac2", "awf", "awf_b", "af", "hybrid", "all:fac2", "all:ss"];
+    let schedules = [
+        "ss",
+        "static",
+        "static_weighted",
+        "static_steal",
+        "fac2",
+        "awf",
+        "awf_b",
+        "af",
+        "hybrid",
+        "all:fac2",
+        "all:ss",
+    ];
     for (schedule, threads) in schedules.into_iter().flat_map(|schedule| THREADS.map(|threads| (schedule, threads))) {
         let mut command = with(&program, schedule, threads);
         if limit {

@@ -26,6 +26,10 @@ pub struct LoopsReport {
     pub loops: Vec<LoopReport>,
     /// Loops of a team for which there was no room: they are missing from `loops`.
     pub lost_records: u64,
+    /// How schedules that use CPU time knew it: `after switches` (the kernel was asked after it had taken the CPU from a thread) or `each time` (it was
+    /// asked at each reading, because the program cannot notice that). Null if no schedule may have needed it.
+    #[serde(default)]
+    pub cpu_time: Option<String>,
 }
 
 /// Why `auto` has selected a schedule.
@@ -94,6 +98,9 @@ pub struct LoopReport {
     pub monotonic: bool,
     /// The schedule of the last instances.
     pub schedule: String,
+    /// The time by which the schedule compared the threads: `wall`, `cpu` or `both`; null if it compares none.
+    #[serde(default)]
+    pub timing: Option<String>,
     /// Threads of the team.
     pub threads: u64,
     /// Executions of the loop.
@@ -267,6 +274,9 @@ impl LoopsReport {
             remarks
                 .push(format!("{} not counted in the times: the loop was cancelled", counted(incomplete, "instance")));
         }
+        if self.cpu_time.as_deref() == Some("each time") {
+            remarks.push("each request asked the kernel for the thread's CPU time: a program with glibc 2.35 or later needs that only after switches; --timing wall needs none".to_owned());
+        }
         if self.lost_records > 0 {
             remarks.push(format!("{} missing: there was no room for more", counted(self.lost_records, "loop")));
         }
@@ -321,8 +331,13 @@ mod tests {
 
     #[test]
     fn a_loop_is_a_row() {
-        let report =
-            LoopsReport { schedule: "fac2".to_owned(), all: true, processes: 1, loops: vec![one()], lost_records: 0 };
+        let report = LoopsReport {
+            schedule: "fac2".to_owned(),
+            all: true,
+            processes: 1,
+            loops: vec![one()],
+            ..LoopsReport::default()
+        };
         let text = text(&report, 160);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "loops all loops that call the runtime: fac2");
@@ -342,7 +357,8 @@ mod tests {
             address: 255,
             ..one()
         };
-        let report = LoopsReport { lost_records: 2, loops: vec![odd; 22], ..report };
+        let cpu_time = Some("each time".to_owned());
+        let report = LoopsReport { lost_records: 2, loops: vec![odd; 22], cpu_time, ..report };
         let text = text(&report, 200);
         for part in [
             "0xff in app",
@@ -351,6 +367,7 @@ mod tests {
             "22 instances not counted",
             "2 loops missing: there was no room",
             "with -g",
+            "each request asked the kernel",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use loops::Timing;
 use loops::options::{FROM, Options, Wanted};
 use loops::saved::Saved;
 use machine::{CpuSet, Root};
@@ -19,6 +20,7 @@ use crate::{fitness, section};
 /// Environment variables of the library.
 const SCHEDULE: &str = "COX_SCHEDULE";
 const INPUTS: &str = "COX_SCHEDULE_INPUTS";
+const TIMING: &str = "COX_TIMING";
 const DELAYS: &str = "COX_LOOPS_DELAYS";
 const ALONE: &str = "COX_SCHEDULE_ALONE";
 
@@ -52,6 +54,13 @@ impl Asked {
             saved = Some(read);
         }
         Ok(Asked { schedule, inputs: inputs.map(ToOwned::to_owned), options, saved })
+    }
+
+    /// Lets adaptive schedules use this time; `None`: the one that fits the schedule.
+    #[must_use]
+    pub fn with_timing(mut self, timing: Option<Timing>) -> Asked {
+        self.options.timing = timing;
+        self
     }
 }
 
@@ -117,6 +126,9 @@ impl Engine for Scheduling {
         set(SCHEDULE, self.asked.schedule.as_ref());
         if let Some(inputs) = &self.asked.inputs {
             set(INPUTS, inputs.as_ref());
+        }
+        if let Some(timing) = self.asked.options.timing {
+            set(TIMING, timing.name().as_ref());
         }
         if self.delays {
             set(DELAYS, "1".as_ref());

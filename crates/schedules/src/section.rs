@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use loops::Kind;
 use loops::advice::{Advice, Did, advise};
 use loops::figures::load_imbalance;
 use loops::options::{Options, Wanted};
 use loops::saved::{Module, Saved, SavedLoop};
 use loops::selection::auto::Reason;
+use loops::{Kind, Schedule};
 use machine::Root;
 use report::loops::{LoopReport, LoopsReport, Selection};
-use wire::loop_records::{Clause, Contents, Values};
+use wire::loop_records::{Clause, Contents, CpuTime, Values};
 
 use crate::places::Places;
 
@@ -44,6 +44,7 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
     }
     let mut places = Places::new(root);
     let mut loops: Vec<LoopReport> = sums.iter().map(|(key, sum)| sum.report(*key, &mut places)).collect();
+    loops.iter_mut().for_each(|one| one.timing = timing(options, &one.schedule));
     loops.sort_by_key(|one| Reverse(one.wall_ns));
     if options.wanted == Wanted::AsWritten {
         loops.iter_mut().for_each(|one| one.advice = Some(advice(one)));
@@ -55,7 +56,24 @@ pub fn of(options: &Options, processes: &[Contents], root: &Root) -> LoopsReport
         processes: processes.len() as u64,
         loops,
         lost_records: lost,
+        cpu_time: processes.iter().find_map(cpu_time).map(ToOwned::to_owned),
     }
+}
+
+/// Returns how a process knew the CPU time of its threads, if it needed it.
+fn cpu_time(process: &Contents) -> Option<&'static str> {
+    match process.cpu_time {
+        CpuTime::Unused => None,
+        CpuTime::Noticed => Some("after switches"),
+        CpuTime::Called => Some("each time"),
+    }
+}
+
+/// Returns the time that a schedule used, if it measured.
+fn timing(options: &Options, schedule: &str) -> Option<String> {
+    let kind = Kind::find(schedule).ok()?;
+    let compares = Schedule::new(kind).is_timed() && !matches!(kind, Kind::Profile | Kind::Bold);
+    compares.then(|| options.timing_of(kind).name().to_owned())
 }
 
 /// Returns what would help a loop that had the schedule of its program.
@@ -184,6 +202,7 @@ impl Sum {
             imbalance_ns: if threads > 1 { imbalance_ns as u64 } else { 0 },
             load_imbalance: lib,
             request_ns: request_ns.map(|ns| ns as u64),
+            timing: None,
             advice: None,
             selection: selection(values),
             saved: values.is_saved != 0,
@@ -197,6 +216,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loops::Timing;
 
     fn record(place: u64, threads: u64) -> Values {
         Values {
@@ -213,7 +233,14 @@ mod tests {
     }
 
     fn process(records: &[Values], ns_per_tick: f64) -> Contents {
-        Contents { pid: 1, modules: vec![b"/bin/app".to_vec()], records: records.to_vec(), lost: 0, ns_per_tick }
+        Contents {
+            pid: 1,
+            modules: vec![b"/bin/app".to_vec()],
+            records: records.to_vec(),
+            lost: 0,
+            ns_per_tick,
+            cpu_time: CpuTime::default(),
+        }
     }
 
     fn of_records(processes: &[Contents]) -> LoopsReport {
@@ -245,6 +272,25 @@ mod tests {
         // 5 ns each, for 100 chunks and four more in each of the 30 instances.
         assert_eq!((both.request_ns, both.os_caused_ns), (Some(1100), None));
         assert_eq!((both.module.as_str(), both.address), ("/bin/app", 64));
+    }
+
+    #[test]
+    fn the_time_that_counts_is_said_of_schedules_that_compare_threads() {
+        let loops = [Kind::Ss, Kind::AwfB, Kind::StaticWeighted, Kind::Bold];
+        let records: Vec<Values> =
+            loops.iter().zip(64..).map(|(kind, place)| Values { schedule: *kind as u64, ..record(place, 4) }).collect();
+        let asked = |timing| Options { timing, ..Options::parse("all:auto", None).unwrap() };
+        let report = |options: &Options, cpu_time| {
+            let process = Contents { cpu_time, ..process(&records, 1.0) };
+            let report = of(options, &[process], &Root::live());
+            let mut said: Vec<_> = report.loops.into_iter().filter_map(|one| one.timing).collect();
+            said.sort();
+            (said.join(" "), report.cpu_time)
+        };
+        assert_eq!(report(&asked(None), CpuTime::Noticed), ("both wall".to_owned(), Some("after switches".to_owned())));
+        let cpu = report(&asked(Some(Timing::Cpu)), CpuTime::Called);
+        assert_eq!(cpu, ("cpu cpu".to_owned(), Some("each time".to_owned())));
+        assert_eq!(report(&asked(Some(Timing::Wall)), CpuTime::Unused), ("wall wall".to_owned(), None));
     }
 
     #[test]

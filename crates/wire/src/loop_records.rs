@@ -46,6 +46,8 @@ pub struct Header {
     pub records: AtomicU64,
     /// Nanoseconds for each tick of the clock, the bits of an f64; 0 until known.
     pub ns_per_tick: AtomicU64,
+    /// How threads know their CPU time: a number of [`CpuTime`].
+    pub cpu_time: AtomicU64,
 }
 
 /// A module: the program or a library.
@@ -189,6 +191,23 @@ impl Clause {
     }
 }
 
+/// How the threads of a process know their CPU time, for adaptive schedules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CpuTime {
+    /// They need only wall time.
+    #[default]
+    Unused,
+    /// From the clock of the processor, and from the kernel after each time that it has switched the thread out.
+    Noticed,
+    /// From the kernel by a system call for each reading.
+    Called,
+}
+
+impl CpuTime {
+    /// All of them. The number of one is its place here.
+    pub const ALL: [CpuTime; 3] = [CpuTime::Unused, CpuTime::Noticed, CpuTime::Called];
+}
+
 /// Words of a record, with those that align it.
 pub const RECORD_WORDS: usize = size_of::<Record>() / 8;
 
@@ -205,6 +224,8 @@ pub struct Contents {
     pub lost: u64,
     /// Nanoseconds for each tick.
     pub ns_per_tick: f64,
+    /// How its threads know their CPU time.
+    pub cpu_time: CpuTime,
 }
 
 impl Contents {
@@ -234,6 +255,10 @@ impl Contents {
             modules: (0..count).map_while(module).collect(),
             records: records.filter_map(Values::of).filter(|record| record.place != 0).collect(),
             lost: asked.saturating_sub(RECORDS as u64),
+            cpu_time: usize::try_from(at(offset_of!(Header, cpu_time))?)
+                .ok()
+                .and_then(|number| CpuTime::ALL.get(number).copied())
+                .unwrap_or_default(),
             ns_per_tick: if ns_per_tick.is_finite() && ns_per_tick > 0.0 { ns_per_tick } else { 0.0 },
         })
     }
@@ -271,6 +296,7 @@ mod tests {
             (offset_of!(Header, records), 3),
             (module, 4),
             (module + offset_of!(Module, path), u64::from_le_bytes(*b"/bin-...")),
+            (offset_of!(Header, cpu_time), CpuTime::Called as u64),
             (record(0) + offset_of!(Record, place), 0x1234),
             (record(0) + offset_of!(Record, chunks), 9),
             (record(2) + offset_of!(Record, place), 5),
@@ -278,7 +304,7 @@ mod tests {
         ]);
         let contents = Contents::parse(&bytes(&words)).unwrap();
         assert_eq!((contents.pid, contents.lost, contents.ns_per_tick), (7, 0, 0.5));
-        assert_eq!(contents.modules, [b"/bin"]);
+        assert_eq!((contents.cpu_time, &contents.modules[..]), (CpuTime::Called, &[b"/bin".to_vec()][..]));
         let places: Vec<(u64, u64, u64)> =
             contents.records.iter().map(|one| (one.place, one.chunks, one.os_caused)).collect();
         assert_eq!(places, [(0x1234, 9, 0), (5, 0, 11)], "the one that is not begun yet is left out");
@@ -293,6 +319,7 @@ mod tests {
             (offset_of!(Header, modules), u64::MAX),
             (offset_of!(Header, records), u64::MAX),
             (offset_of!(Header, ns_per_tick), f64::NAN.to_bits()),
+            (offset_of!(Header, cpu_time), u64::MAX),
             (offset_of!(File, modules), u64::MAX),
         ]);
         let whole = bytes(&words);

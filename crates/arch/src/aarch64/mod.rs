@@ -11,6 +11,7 @@ pub mod frame;
 pub mod measuring;
 #[macro_use]
 pub mod redirections;
+pub mod restartable;
 
 #[cfg(feature = "machine-code")]
 use crate::wait_loop::{CallTarget, Callee, WaitLoops};

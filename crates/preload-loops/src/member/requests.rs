@@ -208,6 +208,7 @@ impl Member {
                         _ => None,
                     }
                 }
+                Source::Weighted(prepared) => self.weighted.next(thread, &*prepared),
                 Source::Hybrid(hybrid) => {
                     self.taken += 1;
                     let block = Some((*hybrid).block(thread)).filter(|block| self.taken == 1 && !block.is_empty());

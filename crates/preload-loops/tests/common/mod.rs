@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 pub const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
 /// All schedules, and the inputs without which some of them refuse.
-pub const SCHEDULES: [&str; 27] = [
+pub const SCHEDULES: [&str; 28] = [
     "static",
     "static,7",
     "static_steal",
@@ -28,6 +28,7 @@ pub const SCHEDULES: [&str; 27] = [
     "viss",
     "rnd",
     "pls",
+    "static_weighted",
     "awf",
     "awf_b",
     "awf_c",
