@@ -2,6 +2,7 @@
 
 mod program;
 mod rows;
+mod timing;
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -36,6 +37,12 @@ pub struct Options {
     /// Another runtime to measure with clang's program: lb4omp=FOLDER, the folder of its libomp.so
     #[arg(long, value_name = "NAME=FOLDER", value_parser = peer)]
     peer: Option<PathBuf>,
+    /// Measure instead which time schedules should compare threads by (--runs 15; default schedule: static_weighted)
+    #[arg(long, conflicts_with_all = ["threads", "peer"])]
+    timing: bool,
+    /// With --timing: only cells whose names contain TEXT, as 'quiet', 'bursts', 'stays', 'wanders', 'unequal'
+    #[arg(long, value_name = "TEXT", requires = "timing")]
+    cell: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -79,6 +86,8 @@ struct Report {
     #[serde(flatten)]
     header: json::Header,
     tables: Vec<Table>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timing: Vec<timing::Row>,
 }
 
 /// Measures all tables and prints them. Returns the exit code: 1 if a limit is exceeded.
@@ -92,10 +101,13 @@ pub fn loops(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         bail!("no library at {}; build it (make build), or name another one with --library", library.display());
     }
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    if options.timing {
+        return timings(options, library, tools.workload("weights")?, &scratch, interrupt);
+    }
     let programs = |program| Programs { program, library: library.clone(), scratch: &scratch, interrupt };
     let gcc = programs(tools.workload("loopcost")?);
     let clang = tools.workload("loopcost-libomp").map(programs);
-    let mut report = Report { header: json::Header::new("loops")?, tables: Vec::new() };
+    let mut report = Report { header: json::Header::new("loops")?, tables: Vec::new(), timing: Vec::new() };
     for (threads, part) in sizes(options)?.into_iter().flat_map(|threads| Part::ALL.map(|part| (threads, part))) {
         let table = measure(options, &gcc, "libgomp", part, threads)?;
         options.common.print(&text(&table, part))?;
@@ -112,6 +124,35 @@ pub fn loops(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     options.common.write(&report)?;
     let rows = report.tables.iter().flat_map(|table| &table.rows);
     Ok(u8::from(rows.filter_map(|row| row.outcome).any(|outcome| outcome == Outcome::Fail)))
+}
+
+/// Measures by which time schedules should compare threads.
+fn timings(
+    options: &Options,
+    library: PathBuf,
+    program: PathBuf,
+    scratch: &tempfile::TempDir,
+    interrupt: &Interrupt,
+) -> Result<u8> {
+    let mut report = Report { header: json::Header::new("loops")?, tables: Vec::new(), timing: Vec::new() };
+    let allowed = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
+    if cpus.len() < 2 {
+        bail!("a table of timings needs two CPUs");
+    }
+    let programs = timing::Programs { program, library, scratch, interrupt, cpus };
+    let weighted = ["static_weighted".to_owned()];
+    let schedules = if options.schedules.is_empty() { &weighted[..] } else { &options.schedules };
+    for schedule in schedules {
+        options.common.print(&timing::heading(schedule, programs.cpus.len()))?;
+        timing::measure(&programs, schedule, options.runs.into(), options.cell.as_deref(), |row| {
+            options.common.print(&timing::text(&row))?;
+            report.timing.push(row);
+            Ok(())
+        })?;
+    }
+    options.common.write(&report)?;
+    Ok(u8::from(report.timing.iter().any(|row| row.outcome == Outcome::Fail)))
 }
 
 /// Returns the numbers of threads.

@@ -12,7 +12,7 @@ pub enum Class {
 }
 
 /// All schedules that can be measured in a loop of one instance after the other, each with its class.
-pub const SCHEDULES: [(&str, Class); 25] = [
+pub const SCHEDULES: [(&str, Class); 26] = [
     ("fsc", Class::Table),
     ("mfsc", Class::Table),
     ("gss", Class::Table),
@@ -36,6 +36,7 @@ pub const SCHEDULES: [(&str, Class); 25] = [
     ("awf_e", Class::Adaptive),
     ("af", Class::Adaptive),
     ("maf", Class::Adaptive),
+    ("static_weighted", Class::Other),
     ("static", Class::Other),
     ("static_steal", Class::Other),
 ];

@@ -10,7 +10,7 @@ use common::{THREADS, compile, kept, run, with};
 /// Without registration of restartable sequences, a thread cannot notice that it has lost its CPU.
 const UNNOTICED: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
-/// One thread sleeps about 550 us for each iteration, and uses some microseconds of its CPU. The other one computes for about 50 us.
+/// For each iteration, one thread sleeps for 2 ms and uses some ten microseconds of its CPU. The other one computes for about 200 us.
 #[test]
 fn a_thread_that_does_not_run_is_slow_by_wall_time_and_fast_by_cpu_time() {
     let program = compile("gcc", "speeds.c", "speeds", &[]);

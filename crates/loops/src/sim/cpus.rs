@@ -5,9 +5,10 @@ use random::Random;
 /// Length of a slice of a co-runner that shares a CPU with a thread, nanoseconds.
 const SLICE_NS: f64 = 3e6;
 
-/// How often a burst hits each CPU, per second, and how long it takes.
-const BURSTS_PER_S: f64 = 8.0;
-const BURST_NS: f64 = 4e6;
+/// How often a burst hits each CPU, per second.
+pub const BURSTS_PER_S: f64 = 8.0;
+/// How long a burst takes, nanoseconds.
+pub const BURST_NS: f64 = 4e6;
 
 /// What runs on the CPUs beside the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

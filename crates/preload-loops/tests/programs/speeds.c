@@ -28,9 +28,9 @@ int main(int argc, char **argv)
 			for (long i = 0; i < trips; i++) {
 				done++;
 				if (omp_get_thread_num() == 0) {
-					work(20000);
+					work(100000);
 				} else {
-					usleep(500);
+					usleep(2000);
 					slept++;
 				}
 			}
