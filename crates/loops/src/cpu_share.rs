@@ -4,7 +4,7 @@
 //! because the next one will not be. How fast the smoothed share follows is therefore decided from its own errors
 //! (Trigg and Leach, "Exponential smoothing with an adaptive response rate", Operational Research Quarterly 18(1),
 //! 1967): errors of one sign are a change, and are followed at once; errors of both signs are chance, and are
-//! averaged.
+//! averaged. Here, the response is squared.
 //!
 //! A sample is at least [`SAMPLE_NS`] of wall time, because a shorter one sees the kernel's slices singly: it would be
 //! 0 or 1. One burst of another thread takes a good part of such a sample, and will not be there in the next. So of a
@@ -85,7 +85,8 @@ impl Share {
         self.error += RECENT * (error - self.error);
         self.absolute += RECENT * (error.abs() - self.absolute);
         let response = (self.error.abs() / self.absolute.max(f64::MIN_POSITIVE)).min(1.0);
-        self.share += response * error;
+        // The square: slices make samples differ by a tenth, and such chance gives a response of a half.
+        self.share += response * response * error;
     }
 }
 
