@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use loops::sim::cpus::{CoRunner, Machine};
+use loops::sim::cpus::Machine;
 use loops::sim::load::Load;
 use loops::sim::{self, simulate};
 use loops::{Kind, Schedule, Timing};
@@ -209,6 +209,7 @@ pub fn text(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loops::sim::cpus::CoRunner;
 
     #[test]
     fn the_default_is_judged_in_its_row() {
