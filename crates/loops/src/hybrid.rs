@@ -12,15 +12,14 @@ use crate::table::Table;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hybrid {
     blocks: Blocks,
+    /// Chunks of the iterations behind the blocks.
     rest: Table,
-    /// Number of iterations in the blocks.
-    start: u64,
 }
 
 impl Hybrid {
     /// Puts `blocks` of `start` iterations before the chunks of `rest`.
     pub(crate) fn new(blocks: Blocks, start: u64, rest: Table) -> Hybrid {
-        Hybrid { blocks, rest, start }
+        Hybrid { blocks, rest: rest.behind(start) }
     }
 
     /// Returns the block of a thread, which may be empty. The thread executes it before its first request.
@@ -32,6 +31,12 @@ impl Hybrid {
     /// Returns chunk number `k` of the rest, counted from 0; `None` for each `k` after the last chunk.
     #[must_use]
     pub fn chunk(&self, k: u64) -> Option<Range<u64>> {
-        self.rest.chunk(k).map(|chunk| self.start + chunk.start..self.start + chunk.end)
+        self.rest.chunk(k)
+    }
+
+    /// Returns the chunks of the rest.
+    #[must_use]
+    pub fn rest(&self) -> &Table {
+        &self.rest
     }
 }

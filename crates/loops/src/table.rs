@@ -19,7 +19,7 @@ pub const LONGEST: usize = 1 << 20;
 /// Chunks in the order of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Cut points in ascending order. The first one is 0, the last one is where the tail starts.
+    /// Cut points in ascending order. The first one is where the chunks start, usually 0; the last one is where the tail starts.
     cuts: Box<[u64]>,
     /// Chunks after the last cut point.
     tail: Fixed,
@@ -37,6 +37,12 @@ impl Table {
         }
         let from = self.cuts[last];
         self.tail.chunk((at - last) as u64).map(|chunk| from + chunk.start..from + chunk.end)
+    }
+
+    /// Moves all chunks behind the first `iterations` of a longer loop.
+    pub(crate) fn behind(mut self, iterations: u64) -> Table {
+        self.cuts.iter_mut().for_each(|cut| *cut += iterations);
+        self
     }
 
     /// Returns the cut points. Chunk k is between cut points k and k + 1 as long as there are that many; later chunks have no entries.

@@ -49,6 +49,24 @@ impl Batches {
     }
 }
 
+impl Batches {
+    /// Returns the sizes after `from` iterations, in the order in which they count, each with the number of iterations given out below which it does: what
+    /// [`Batches::weighted`] returns.
+    #[inline]
+    pub(super) fn pieces(&self, from: u64, scaled: impl Fn(u64) -> u64) -> impl Iterator<Item = (u64, u64)> {
+        let first = self.0.partition_point(|(start, _)| *start <= from).saturating_sub(1);
+        self.0.iter().enumerate().skip(first).map(move |(at, (start, size))| {
+            let size = scaled(*size);
+            let until = match self.0.get(at + 1) {
+                // The chunk belongs to its batch if at least half of it is there.
+                Some((next, _)) => next.checked_sub(size / 2).map_or(0, |most| most + 1).clamp(*start, *next),
+                None => u64::MAX,
+            };
+            (until, size)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

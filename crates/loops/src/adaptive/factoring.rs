@@ -13,6 +13,7 @@
 //! for that of iterations, begins with 100 iterations in any loop, and has no bound.
 
 use super::batches;
+use super::convert::{real, whole};
 use super::team::{ROUNDING, Team};
 use crate::statistics::Pace;
 
@@ -29,18 +30,16 @@ pub(super) fn largest(trips: u64, threads: u64) -> u64 {
     batches::half(trips, threads)
 }
 
-/// A thread's mean, and the sums over the team.
+/// The rule for one thread, with constants that save a division and a root: (√(k₀ + k₁R) − √k₀)², where k₀ = D/(4µ_i) and k₁ = T/µ_i.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spreads {
-    mean_ns: f64,
-    /// D.
-    spread: f64,
-    /// T.
-    team_ns: f64,
+    k0: f64,
+    k1: f64,
+    root: f64,
 }
 
 impl Spreads {
-    /// Returns the sums; `None` if the thread has no variance yet.
+    /// Computes the constants from sums over the team; `None` if the thread has no variance yet.
     #[inline]
     pub(super) fn new(thread: usize, threads: usize, team: &(impl Team + ?Sized)) -> Option<Spreads> {
         let asking = team.pace(thread);
@@ -51,17 +50,15 @@ impl Spreads {
             spread += pace.variance_ns2 / pace.mean_ns;
             speeds += 1.0 / pace.mean_ns;
         }
-        Some(Spreads { mean_ns, spread, team_ns: 1.0 / speeds })
+        let k0 = spread / (4.0 * mean_ns);
+        Some(Spreads { k0, k1: 1.0 / (speeds * mean_ns), root: k0.sqrt() })
     }
 
     /// Returns the size.
     #[inline]
     pub(super) fn size(&self, remaining: u64) -> u64 {
-        let work = self.team_ns * remaining as f64;
-        let sum = self.spread + 2.0 * work;
-        // x − y = (x² − y²)/(x + y): exact for large deviations, too.
-        let sum = sum + (self.spread * (self.spread + 4.0 * work)).sqrt();
-        (ROUNDING + 2.0 * work * work / (sum * self.mean_ns)) as u64
+        let difference = (self.k0 + self.k1 * real(remaining)).sqrt() - self.root;
+        whole(ROUNDING + difference * difference)
     }
 }
 

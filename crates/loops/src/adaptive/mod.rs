@@ -15,12 +15,15 @@
 //!
 //! [`weighted`]: `wf`, `awf`, `awf_b` to `awf_e`; [`factoring`]: `af`, `maf`; [`bold`]: `bold`.
 
+pub mod ahead;
 pub mod batches;
 pub mod bold;
+mod convert;
 pub mod factoring;
 pub mod team;
 pub mod weighted;
 
+use self::ahead::Ahead;
 use self::batches::Batches;
 use self::bold::{Bold, Outlook};
 use self::factoring::Spreads;
@@ -38,6 +41,9 @@ pub struct Adaptive {
     threads: usize,
     minimum: u64,
     batches: Batches,
+    /// Sizes of `af` and `maf`: before there is a variance, and the largest one.
+    warm_up: u64,
+    largest: u64,
     /// One for each thread, with a mean of 1.
     weights: Box<[f64]>,
     bold: Option<Bold>,
@@ -76,7 +82,14 @@ impl Adaptive {
         };
         let weights = inputs.weights(threads)?.unwrap_or_else(|| vec![1.0; threads].into_boxed_slice());
         let batches = Batches::new(trips, threads as u64, minimum);
-        Ok(Adaptive { kind, trips, threads, minimum: minimum.max(1), batches, weights, bold })
+        let (warm_up, largest) = (factoring::warm_up(trips, threads as u64), factoring::largest(trips, threads as u64));
+        Ok(Adaptive { kind, trips, threads, minimum: minimum.max(1), batches, warm_up, largest, weights, bold })
+    }
+
+    /// Returns the number of threads.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Returns the number of iterations of the loop.
@@ -129,6 +142,17 @@ impl Adaptive {
         })
     }
 
+    /// Computes the sizes after `given_out` iterations in advance, if they depend on nothing but the iterations given out; else, no size.
+    #[inline]
+    pub fn look_ahead(&self, request: &Request, given_out: u64, ahead: &mut Ahead) {
+        match &request.0 {
+            Basis::Batch(weight) => {
+                ahead.set(&self.batches, given_out, |size| weighted::scaled(*weight, size).max(self.minimum));
+            }
+            _ => ahead.clear(),
+        }
+    }
+
     /// Returns the next size after `given_out` iterations: at least the smallest size, unless less remains. 0: the loop
     /// has ended.
     #[inline]
@@ -142,8 +166,8 @@ impl Adaptive {
         let size = match &request.0 {
             Basis::Batch(weight) => self.batches.weighted(given_out, |size| weighted::scaled(*weight, size)),
             Basis::Chunk(weight) => weighted::scaled(*weight, batches::half(remaining, threads)),
-            Basis::Spreads(spreads) => factoring::largest(self.trips, threads).min(spreads.size(remaining)),
-            Basis::WarmUp => factoring::warm_up(self.trips, threads),
+            Basis::Spreads(spreads) => self.largest.min(spreads.size(remaining)),
+            Basis::WarmUp => self.warm_up,
             Basis::Outlook(outlook) => self.bold.as_ref().map_or(1, |bold| bold.size(outlook, remaining, threads)),
         };
         size.max(self.minimum).min(remaining)
@@ -153,6 +177,42 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Fills in sizes of another plan.
+    fn adaptive_sizes(ahead: &mut Ahead) {
+        let adaptive = Adaptive::new(Kind::AwfB, 200, 2, 1, &Inputs::default()).unwrap();
+        adaptive.look_ahead(&Request(Basis::Batch(1.0)), 0, ahead);
+        assert_eq!(ahead.size(0), Some(50));
+    }
+
+    /// Also with weights for which a chunk is longer than its batch.
+    #[test]
+    fn sizes_in_advance_are_the_sizes() {
+        for (trips, threads, minimum) in [(200, 2, 1), (1000, 3, 1), (1000, 4, 7), (5, 8, 1), (u64::MAX, 2, 1)] {
+            for weight in [0.01, 0.3, 1.0, 1.7, 5.0, 64.0] {
+                let adaptive = Adaptive::new(Kind::AwfB, trips, threads, minimum, &Inputs::default()).unwrap();
+                let request = Request(Basis::Batch(weight));
+                for from in [0, trips / 3, trips / 2, trips - 1] {
+                    let mut ahead = Ahead::default();
+                    adaptive.look_ahead(&request, from, &mut ahead);
+                    let mut known = 0;
+                    let step = (trips / 1000).max(1);
+                    for given_out in (0..1000).map(|k| from.saturating_add(k * step)).take_while(|at| *at < trips) {
+                        let Some(size) = ahead.size(given_out) else { break };
+                        known += 1;
+                        let remaining = trips - given_out;
+                        assert_eq!(size.min(remaining), adaptive.size(&request, given_out), "{weight} {given_out}");
+                    }
+                    assert!(known > 0, "{trips} {threads} {weight} {from}");
+                }
+            }
+        }
+        let other = Adaptive::new(Kind::Af, 100, 2, 1, &Inputs::default()).unwrap();
+        let mut ahead = Ahead::default();
+        adaptive_sizes(&mut ahead);
+        other.look_ahead(&Request(Basis::WarmUp), 0, &mut ahead);
+        assert_eq!(ahead.size(0), None);
+    }
 
     #[test]
     fn a_constant_request_is_the_one_of_every_pace() {

@@ -18,6 +18,7 @@
 //! DLS4LB, in the tests. DLS4LB cuts a chunk at the end of its batch; here it reaches over it. LB4OMP counts batches
 //! with a second counter, measures in whole microseconds, and locks.
 
+use super::convert::{real, whole};
 use super::team::{ROUNDING, Team};
 
 /// Returns the weight of a thread from the speeds of all threads; `given` if the thread has no speed yet.
@@ -38,5 +39,5 @@ pub(super) fn weight(thread: usize, threads: usize, given: f64, team: &(impl Tea
 /// Returns `weight` · `size`, rounded. A weight that is not a number counts as 0.
 #[inline]
 pub(super) fn scaled(weight: f64, size: u64) -> u64 {
-    (weight * size as f64 + ROUNDING) as u64
+    whole(weight * real(size) + ROUNDING)
 }
