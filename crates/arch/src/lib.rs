@@ -38,7 +38,9 @@ use x86_64 as processor;
 
 pub use clock::monotonic_ns;
 pub use processor::calls::{SHADOW_STACK_STATUS, SYS_IO_URING_ENTER, SYS_SCHED_YIELD, argument_count, blocked_in};
-pub use processor::contexts::{CONTINUES_AT, Context, Exchange, WANTS_BELOW, has_fast_tls, prefetch};
+pub use processor::contexts::{
+    CONTINUES_AT, Context, Exchange, WANTS_BELOW, has_fast_tls, prefetch, prefetch_for_writing,
+};
 pub use processor::frame;
 pub use processor::{ELF_MACHINE, LOADER, supported};
 #[cfg(feature = "machine-code")]

@@ -30,6 +30,9 @@ pub fn has_fast_tls(_hwcap2: u64) -> bool {
 /// Does nothing: it is only a hint.
 pub fn prefetch(_address: u64) {}
 
+/// Does nothing: it is only a hint.
+pub fn prefetch_for_writing(_address: u64) {}
+
 /// Two contexts: the second one is left for the first one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

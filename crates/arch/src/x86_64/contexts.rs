@@ -155,6 +155,15 @@ pub fn prefetch(address: u64) {
     };
 }
 
+/// Asks the processor to have the memory at an address in its caches soon, and in no other's, because it will be changed. Any number is allowed.
+#[inline(always)]
+pub fn prefetch_for_writing(address: u64) {
+    // SAFETY: a hint, which never faults.
+    unsafe {
+        std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, readonly, preserves_flags))
+    };
+}
+
 /// Defines `switch`, which exchanges one context for another, and `tls`. The crate that uses the macro needs `libc`.
 #[macro_export]
 macro_rules! context_switch {
