@@ -52,6 +52,8 @@ impl Programs<'_> {
     pub fn measure(&self, part: Part, threads: u32, scheduler: Scheduler<'_>) -> Result<f64> {
         self.interrupt.check()?;
         let file = |name: &str| self.scratch.path().join(name);
+        // For what the library records of each loop, as in a run of cox. A folder for each run: its file takes half a megabyte.
+        let records = tempfile::tempdir_in(self.scratch.path()).context("cannot make a temporary folder")?;
         let (iterations, instances) = part.size();
         let mut command = Command::new(&self.program);
         without_runtime_variables(&mut command);
@@ -67,6 +69,7 @@ impl Programs<'_> {
                 let weights = vec!["1"; threads as usize].join(":");
                 command.env("LD_PRELOAD", &self.library).env("COX_SCHEDULE", format!("all:{schedule}"));
                 command.env("COX_SCHEDULE_INPUTS", format!("{INPUTS},weights={weights}"));
+                command.env("COX_LOOPS", records.path());
             }
             Scheduler::Peer(runtime) => {
                 command.env("LD_PRELOAD", runtime);
