@@ -25,7 +25,7 @@ const UNKNOWN: u64 = u64::MAX;
 /// What a thread did in an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// When it finished, ticks.
+    /// When it finished, ticks; 0 if times are not measured.
     pub at: u64,
     /// Chunks that it had, if only the thread knows that.
     pub chunks: u64,

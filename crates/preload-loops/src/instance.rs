@@ -48,7 +48,7 @@ pub struct Instance {
 struct Known {
     at: *mut KnownLoop,
     is_open: bool,
-    /// When the first thread arrived, ticks.
+    /// When the first thread arrived, ticks, if times are measured.
     began: u64,
     /// What is measured in it.
     measured: Measured,
@@ -67,13 +67,15 @@ impl Instance {
     /// Only the thread that opens the instance calls this, while no other thread has the slot. `opener` is its team's.
     #[inline]
     pub unsafe fn open(&self, opener: &Opener, options: &Options, bounds: &Bounds, threads: u32, clause: &Clause) {
-        let began = clock::now();
+        // SAFETY: the caller is the only one with access to the slot, and to the loop, which is one of this team.
+        let same = unsafe { (*self.known.get()).at.as_ref() }.filter(|one| one.is(clause, threads));
+        let (is_same, will_be_timed) = (same.is_some(), same.is_none_or(KnownLoop::will_be_timed));
+        let began = if will_be_timed { clock::now() } else { 0 };
         // SAFETY: guaranteed by the caller.
         unsafe { self.close() };
         // SAFETY: the caller is the only one with access to the slot.
         let (known, plan) = unsafe { (&mut *self.known.get(), &mut *self.plan.get()) };
-        // SAFETY: null, or a loop of this team, which only the opening thread uses.
-        if unsafe { known.at.as_ref() }.is_none_or(|one| !one.is(clause, threads)) {
+        if !is_same {
             // SAFETY: this is the opening thread.
             known.at = unsafe { opener.known(options, clause, threads) };
         }
@@ -85,6 +87,7 @@ impl Instance {
             // SAFETY: only the opening thread uses the table.
             *plan = Some(Arc::clone(unsafe { &mut *opener.plans.get() }.get(options, key)));
         }
+        let began = if measured.times && !will_be_timed { clock::now() } else { began };
         (known.is_open, known.began, known.measured) = (true, began, measured);
         self.shared.counter.store(0, Ordering::Relaxed);
         if let Some(prepared) = plan {
@@ -193,7 +196,7 @@ impl Instance {
         }
     }
 
-    /// Returns what is measured, and when the first thread arrived, ticks.
+    /// Returns what is measured, and when the first thread arrived, ticks, if times are measured.
     ///
     /// # Safety
     /// The calling thread stands at the slot.

@@ -15,6 +15,7 @@ use wire::loop_records::{Clause as Written, Record};
 use crate::clause::Clause;
 use crate::finished::{Finished, Part};
 use crate::plans::{Prepared, Rule};
+use crate::sampling::Sampling;
 use crate::{clock, delays, file, modules, runtime};
 use loops::options::{Options, Wanted};
 
@@ -31,6 +32,7 @@ pub struct KnownLoop {
     generation: u64,
     /// Instances that were opened.
     opened: u64,
+    sampling: Sampling,
     trial: Option<Trial>,
     /// The schedule that an earlier run has found.
     found: Option<Found>,
@@ -49,9 +51,11 @@ struct Trial {
     auto: Auto,
 }
 
-/// What is measured in an instance, beside its times.
+/// What is measured in an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
+    /// When the first thread arrived, and when each thread finished.
+    pub times: bool,
     /// The time of each request.
     pub requests: bool,
     /// How long threads wait for a CPU.
@@ -62,7 +66,7 @@ pub struct Measured {
 pub struct Ended<'i> {
     /// Its plan.
     pub prepared: &'i Prepared,
-    /// When the first thread arrived, ticks.
+    /// When the first thread arrived, ticks, if times were measured.
     pub began: u64,
     /// What was measured in it.
     pub measured: Measured,
@@ -110,6 +114,7 @@ impl KnownLoop {
             record: None,
             generation: 0,
             opened: 0,
+            sampling: Sampling::default(),
             trial,
             found,
         }
@@ -121,6 +126,12 @@ impl KnownLoop {
         self.place == clause.place && self.written == clause.written && self.threads == threads
     }
 
+    /// Returns whether the times of the next instance will be measured. [`KnownLoop::open`] may decide to do so even if this returns false.
+    #[inline]
+    pub fn will_be_timed(&self) -> bool {
+        self.trial.is_some() || self.record.is_some() && self.sampling.includes(self.opened + 1)
+    }
+
     /// Returns the rule of the next instance, and what is to be measured.
     #[inline]
     pub fn open(&mut self, options: &Options, clause: &Clause) -> (Rule, Measured) {
@@ -130,13 +141,15 @@ impl KnownLoop {
         self.opened += 1;
         let requests = self.record.is_some() && self.opened % TIMED_EVERY == 2;
         let delays = delays::are_wanted() && self.opened.is_multiple_of(self.delays_every());
+        let is_sampled = self.record.is_some() && self.sampling.includes(self.opened);
+        let times = self.trial.is_some() || is_sampled || requests || delays;
         let rule = match (&options.wanted, &mut self.trial) {
             (Wanted::Auto | Wanted::From(_), Some(trial)) => Rule::Of(trial.schedules[trial.auto.select()], 0),
             (Wanted::From(_), None) => self.found.map_or(Rule::Asked, |found| Rule::Of(found.kind, found.chunk)),
             (Wanted::AsWritten, _) => as_written(clause),
             _ => Rule::Asked,
         };
-        (rule, Measured { requests, delays })
+        (rule, Measured { times, requests, delays })
     }
 
     #[cold]
@@ -158,34 +171,45 @@ impl KnownLoop {
         let key = &prepared.key;
         if let Some(record) = self.record {
             Record::add(&record.instances, 1);
-            Record::add(&record.substitutes, prepared.is_substitute.into());
             Record::add(&record.trips, key.trips);
             Record::add(&record.chunks, chunks(ended));
             set_extremes(record, key.trips);
-            record.schedule.store(prepared.kind as u64, Ordering::Relaxed);
+            if prepared.is_substitute {
+                Record::add(&record.substitutes, 1);
+            }
+            set(&record.schedule, prepared.kind as u64);
         }
-        let (mut came, mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0, 0);
-        for part in ended.parts() {
-            let at = ended.finish(&part);
-            (came, wall, finish) = (came + 1, wall.max(at), finish + at);
-            (request, requests) = (request + part.request, requests + part.requests);
-        }
-        if came < ended.finished.len() {
+        if ended.parts().count() < ended.finished.len() {
             self.record.into_iter().for_each(|record| Record::add(&record.incomplete, 1));
             return;
         }
+        if measured.times {
+            self.add_times(ended);
+        }
+    }
+
+    /// Adds the times of an instance, which have been measured.
+    fn add_times(&mut self, ended: &Ended<'_>) {
+        let (mut wall, mut finish, mut request, mut requests) = (0, 0, 0, 0);
+        for part in ended.parts() {
+            let at = ended.finish(&part);
+            (wall, finish) = (wall.max(at), finish + at);
+            (request, requests) = (request + part.request, requests + part.requests);
+        }
         if let Some(record) = self.record {
+            Record::add(&record.clocked, 1);
             Record::add(&record.wall, wall);
             Record::add(&record.finish, finish);
             Record::add(&record.request, request);
             Record::add(&record.requests, requests);
+            self.sampling.note_mean(mean_ns(record));
             if let Some(os_caused) = os_caused(ended) {
                 Record::add(&record.delays_known, 1);
                 Record::add(&record.os_caused, os_caused);
             }
         }
         // An instance whose requests were timed takes longer.
-        if !measured.requests {
+        if !ended.measured.requests {
             self.learn(ended, wall);
         }
     }
@@ -194,9 +218,7 @@ impl KnownLoop {
     #[inline]
     fn delays_every(&self) -> u64 {
         let Some(record) = self.record else { return 1 };
-        let instances = record.instances.load(Ordering::Relaxed).max(1);
-        let mean_ns = record.wall.load(Ordering::Relaxed) as f64 * clock::ns_per_tick() / instances as f64;
-        if instances == 1 || mean_ns > SHORT_NS { 1 } else { SHORT_EVERY }
+        if record.clocked.load(Ordering::Relaxed) <= 1 || mean_ns(record) > SHORT_NS { 1 } else { SHORT_EVERY }
     }
 
     /// Tells the trial what the instance took.
@@ -273,11 +295,31 @@ fn set_extremes(record: &Record, trips: u64) {
     record.most_trips.store(record.most_trips.load(Ordering::Relaxed).max(trips), Ordering::Relaxed);
 }
 
+/// Stores a value in a word of a line that is rarely changed, so that the line may stay in the caches of several processors.
+fn set(word: &AtomicU64, value: u64) {
+    if word.load(Ordering::Relaxed) != value {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Returns the mean time of the instances whose times were measured, nanoseconds.
+fn mean_ns(record: &Record) -> f64 {
+    let read = |word: &AtomicU64| word.load(Ordering::Relaxed) as f64;
+    read(&record.wall) * clock::ns_per_tick() / read(&record.clocked).max(1.0)
+}
+
 /// Returns how many chunks the threads had.
 fn chunks(ended: &Ended<'_>) -> u64 {
     match &ended.prepared.plan {
         Plan::Fixed(fixed) => ended.counter.min(fixed.len()),
         Plan::Table(table) => ended.counter.min(table.len()),
+        Plan::Hybrid(hybrid) => {
+            let has_block = |(thread, line): (usize, &Finished)| {
+                line.part(ended.number).is_some() && !hybrid.block(thread).is_empty()
+            };
+            let blocks = ended.finished.iter().enumerate().filter(|one| has_block(*one)).count() as u64;
+            blocks + ended.counter.min(hybrid.rest().len())
+        }
         _ => ended.parts().map(|part| part.chunks).sum(),
     }
 }

@@ -11,7 +11,7 @@
 //! - `opener`: what the thread that opens an instance uses. `clause`: what the program says about a loop.
 //! - `instance`: what the threads of an instance share. `plans`: plans are made once. `bounds`: the loop's counter.
 //! - `known`: a loop of a team, what it did, and which schedule it gets next. `finished`: when each thread finished. `file`: what cox reads after the run.
-//!   `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
+//!   `sampling`: in which instances times are measured. `delays`: how long the kernel let a thread wait. `modules`: which file an address comes from.
 //! - `measure`, `published`, `histories`, `clock`: adaptive schedules.
 //!
 //! Rules for code in this library:
@@ -68,6 +68,8 @@ mod published;
 mod region;
 #[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
+mod sampling;
 mod sync;
 #[cfg(not(loom))]
 mod team;

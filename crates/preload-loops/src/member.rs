@@ -66,7 +66,6 @@ pub struct Member {
     options: &'static Options,
     thread: u32,
     threads: u32,
-    measure: Measure,
     /// Chunks of this instance, if the instance's counter does not tell them.
     chunks: u64,
     /// The source, if each request is timed: then `source` is `Timed`.
@@ -75,8 +74,12 @@ pub struct Member {
     request: (u64, u64),
     /// How long the thread has waited for a CPU since the instance began, before it came to it; `None` if that is not measured.
     waited_ns: Option<u64>,
+    /// Whether times are measured.
+    is_timed: bool,
     /// Weighted blocks of the last `static` loop, and its number of iterations.
     blocks: Option<(u64, Blocks)>,
+    /// Last, because it is the largest, and most schedules need the others only.
+    measure: Measure,
 }
 
 /// Offset of the word where assembly stores the caller.
@@ -110,6 +113,7 @@ impl Member {
             timed: Source::Runtime,
             request: (0, 0),
             waited_ns: None,
+            is_timed: false,
             blocks: None,
         }
     }
@@ -168,11 +172,7 @@ impl Member {
                 self.fixed = self.counter;
                 Source::Fixed(*fixed)
             }
-            Plan::Table(table) => {
-                self.full = table.cuts().len() as u64 - 1;
-                self.cuts = table.cuts().as_ptr();
-                Source::Table(table)
-            }
+            Plan::Table(table) => self.table(table),
             Plan::Hybrid(hybrid) => Source::Hybrid(hybrid),
             Plan::Steal(steal) => Source::Steal(*steal),
             Plan::Adaptive(adaptive) => {
@@ -183,11 +183,20 @@ impl Member {
         };
         // SAFETY: as above.
         let (measured, began) = unsafe { instance.measured() };
+        self.is_timed = measured.times;
         if measured.requests {
             self.fixed = std::ptr::null();
             self.timed = std::mem::replace(&mut self.source, Source::Timed);
         }
         self.waited_ns = if measured.delays { waited_before(began) } else { None };
+    }
+
+    /// Prepares requests for the chunks of a table.
+    #[inline]
+    fn table(&mut self, table: &Table) -> Source {
+        self.full = table.cuts().len() as u64 - 1;
+        self.cuts = table.cuts().as_ptr();
+        Source::Table(table)
     }
 
     /// Returns the thread's block of a loop with `schedule(static)`; `None` if the loop does not change. Only blocks by weights change it: the same

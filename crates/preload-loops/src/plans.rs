@@ -81,10 +81,11 @@ impl Prepared {
         let is_awf = schedule.kind == Kind::Awf;
         let rule = Schedule { kind: if is_awf { Kind::AwfB } else { schedule.kind }, ..schedule.clone() };
         let histories = Histories::new(if is_awf { threads } else { 0 });
-        let asked = rule.plan(key.trips, threads, &inputs).ok().map(|plan| alone(plan, key));
+        let asked = rule.plan(key.trips, threads, &inputs).ok();
         match asked.filter(|plan| plan.is_monotonic() || !key.monotonic) {
             Some(plan) => {
                 let kind = schedule.kind;
+                let plan = if is_served_by_one_chunk(kind, key) { one_chunk(key) } else { plan };
                 Prepared { key, plan, kind, asked: kind, is_substitute: false, histories }
             }
             None => {
@@ -107,13 +108,15 @@ impl Prepared {
     }
 }
 
-/// Returns a plan of one chunk instead of an adaptive one for a team of one thread: it shares the loop with nobody, whatever it would measure. libomp does
-/// the same.
-fn alone(plan: Plan, key: Key) -> Plan {
-    match plan {
-        Plan::Adaptive(_) if key.threads <= 1 => Plan::Fixed(Fixed::new(key.trips, key.trips)),
-        plan => plan,
-    }
+/// Returns whether one chunk serves a loop as well: in a team of one thread, which shares the loop with nobody. libomp does the same. Chunks whose size the
+/// user has chosen stay as they are.
+fn is_served_by_one_chunk(kind: Kind, key: Key) -> bool {
+    key.threads <= 1 && !matches!(kind, Kind::Static | Kind::Ss | Kind::Profile)
+}
+
+/// Returns the plan of one chunk.
+fn one_chunk(key: Key) -> Plan {
+    Plan::Fixed(Fixed::new(key.trips, key.trips))
 }
 
 /// Returns the schedule with the program's chunk as the smallest size. `static` distributes blocks, unless they would be smaller than that.
@@ -185,12 +188,25 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_alone_measures_nothing() {
-        for (schedule, inputs) in [("awf_c", None), ("af", None), ("awf", None), ("wf", Some("weights=1"))] {
+    fn a_thread_that_is_alone_has_one_chunk() {
+        for (schedule, inputs) in [
+            ("awf_c", None),
+            ("af", None),
+            ("awf", None),
+            ("wf", Some("weights=1")),
+            ("fac2", None),
+            ("mfsc", None),
+            ("hybrid", None),
+            ("static_steal", None),
+        ] {
             let alone = prepared(schedule, inputs, Key { threads: 1, ..key(100, 7, false) });
             assert_eq!((alone.plan, alone.is_substitute), (Plan::Fixed(Fixed::new(100, 100)), false), "{schedule}");
         }
         assert!(matches!(prepared("awf_c", None, key(100, 1, false)).plan, Plan::Adaptive(_)));
+        for schedule in ["ss", "ss,9", "profile"] {
+            let alone = prepared(schedule, None, Key { threads: 1, ..key(100, 1, false) });
+            assert_eq!(alone.plan, prepared(schedule, None, key(100, 1, false)).plan, "{schedule}");
+        }
     }
 
     #[test]

@@ -97,6 +97,14 @@ impl View<'_> {
         }
     }
 
+    /// Returns a number that nearly always changes when one of the first `threads` threads publishes something else.
+    #[inline]
+    pub fn fingerprint(&self, threads: usize) -> u64 {
+        (0..threads).filter_map(|thread| self.get(thread)).fold(0, |sum: u64, (first, second)| {
+            (sum.rotate_left(5) ^ first).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ second.rotate_left(32)
+        })
+    }
+
     #[inline]
     fn get(&self, thread: usize) -> Option<(u64, u64)> {
         if self.lines.is_empty() {

@@ -82,6 +82,10 @@ fn chunks_are_counted_with_each_kind_of_plan() {
         record.chunks / 3
     };
     assert_eq!((chunks("static"), chunks("static,10"), chunks("ss"), chunks("ss,30")), (4, 100, 1000, 34));
+    let hybrid = loops::Schedule::new(Kind::Hybrid).plan(1000, 4, &loops::Inputs::default()).unwrap();
+    let loops::Plan::Hybrid(hybrid) = hybrid else { panic!("{hybrid:?}") };
+    // A block for each thread, and the chunks of the rest. The requests of the second instance are timed.
+    assert_eq!(chunks("hybrid"), 4 + hybrid.rest().len());
     for schedule in ["static_steal,10", "hybrid,10", "awf_b,10", "af,10"] {
         assert!((4..=120).contains(&chunks(schedule)), "{schedule}");
     }

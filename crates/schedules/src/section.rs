@@ -146,8 +146,11 @@ impl Sum {
             *sum = sum.saturating_add(more);
         }
         self.teams += 1;
-        self.wall_ns += ns(record.wall);
-        self.finish_ns += ns(record.finish);
+        // Of all instances that were not left early, if the times of some are known.
+        let complete = record.instances.saturating_sub(record.incomplete) as f64;
+        let factor = complete / record.clocked.max(1) as f64;
+        self.wall_ns += ns(record.wall) * factor;
+        self.finish_ns += ns(record.finish) * factor;
         self.request_ns += ns(record.request);
         self.os_caused_ns += ns(record.os_caused);
     }
@@ -208,6 +211,7 @@ mod tests {
             most_trips: 100,
             chunks: 50,
             wall: 1000,
+            clocked: 10,
             ..Values::default()
         }
     }
@@ -230,8 +234,14 @@ mod tests {
             schedule: Kind::Fac2 as u64,
             ..record(64, 4)
         };
-        let second =
-            Values { finish: 4000, instances: 20, most_trips: 200, schedule: Kind::Ss as u64, ..record(64, 4) };
+        let second = Values {
+            finish: 4000,
+            instances: 20,
+            clocked: 20,
+            most_trips: 200,
+            schedule: Kind::Ss as u64,
+            ..record(64, 4)
+        };
         let other = Values { finish: 2000, wall: 9000, ..record(64, 8) };
         let report = of_records(&[process(&[first, other], 0.5), process(&[second], 2.0)]);
         assert_eq!((report.schedule.as_str(), report.all, report.processes), ("fac2", true, 2));
@@ -245,6 +255,16 @@ mod tests {
         // 5 ns each, for 100 chunks and four more in each of the 30 instances.
         assert_eq!((both.request_ns, both.os_caused_ns), (Some(1100), None));
         assert_eq!((both.module.as_str(), both.address), ("/bin/app", 64));
+    }
+
+    /// Of 21 instances, one was cancelled, and the times of five are known: 4 times their sums.
+    #[test]
+    fn times_of_some_instances_stand_for_all() {
+        let short = Values { instances: 21, incomplete: 1, clocked: 5, finish: 3000, ..record(64, 4) };
+        let report = of_records(&[process(&[short], 1.0)]);
+        assert_eq!((report.loops[0].wall_ns, report.loops[0].imbalance_ns), (4000, 1000));
+        let unknown = Values { clocked: 0, wall: 0, finish: 0, ..short };
+        assert_eq!(of_records(&[process(&[unknown], 1.0)]).loops[0].wall_ns, 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub const FOLDER: &str = "COX_LOOPS";
 /// First word of a file: `coxloops` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxloops");
 /// Version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Number of records.
 pub const RECORDS: usize = 2048;
 /// Number of modules: the program and its libraries.
@@ -100,10 +100,10 @@ record! {
     is_monotonic,
     /// Number of the schedule of the last instance, in `loops::Kind`'s order.
     schedule,
-    /// Instances.
-    instances,
     /// Instances that had a substitute for the schedule that was asked for.
     substitutes,
+    /// Instances. From here on eight words, one cache line, which each instance changes.
+    instances,
     /// Instances that some thread left before their end: not in the sums of times.
     incomplete,
     /// Fewest iterations of an instance.
@@ -114,10 +114,12 @@ record! {
     trips,
     /// Chunks.
     chunks,
-    /// Time from the first thread's arrival to the last thread's end.
+    /// Time from the first thread's arrival to the last thread's end, in the instances that were `clocked`.
     wall,
-    /// Times from the first thread's arrival to each thread's end.
+    /// Times from the first thread's arrival to each thread's end, in the same instances.
     finish,
+    /// Instances whose times were measured: all, or some if they are short.
+    clocked,
     /// Time of the requests that were timed.
     request,
     /// Requests that were timed.

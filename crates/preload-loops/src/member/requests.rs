@@ -152,7 +152,7 @@ impl Member {
         self.fixed = std::ptr::null();
         self.source = Source::Ended;
         let (request, requests) = self.request;
-        let at = clock::now();
+        let at = if self.is_timed { clock::now() } else { 0 };
         let waited_ns = self.waited_ns.and_then(|before| Some(before + delays::since_last()?));
         let part = Part { at, chunks: self.chunks, request, requests, waited_ns };
         // SAFETY: the thread stands at the slot.
@@ -209,8 +209,11 @@ impl Member {
                     }
                 }
                 Source::Hybrid(hybrid) => {
-                    self.taken += 1;
-                    let block = Some((*hybrid).block(thread)).filter(|block| self.taken == 1 && !block.is_empty());
+                    // The thread has its block now. All later chunks are those of a table.
+                    let rest = self.table((*hybrid).rest());
+                    let is_timed = matches!(self.source, Source::Timed);
+                    *(if is_timed { &mut self.timed } else { &mut self.source }) = rest;
+                    let block = Some((*hybrid).block(thread)).filter(|block| !block.is_empty());
                     block.or_else(|| (*hybrid).chunk(count(self.counter)))
                 }
                 // gcc's code takes the values of `lastprivate` variables from the thread whose last chunk ends where the loop ends. So a thread
