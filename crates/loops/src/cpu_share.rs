@@ -11,7 +11,8 @@
 //! short sample and the one before it, the one that changes the share less has the larger weight.
 //!
 //! The constants are those with the shortest times in weighted blocks of loops of 2 to 40 ms, simulated with 2 and 8
-//! threads. Where bursts come at random, weights with this share cost at most 2 % more than weights from wall time; with
+//! threads. Where bursts come at random, weights with this share cost at most 2 % more than weights from wall time, and
+//! where another thread stays on one of 8 CPUs of unequal speed, up to 3 %; with
 //! samples of 6 ms that are not compared, they cost up to 5 %.
 
 /// Shortest wall time of a sample: five slices of 3 ms.

@@ -9,7 +9,7 @@
 //! uses the same word (tcmalloc does), ours is overwritten, and the answer is yes too often. A forked child inherits all of it.
 //!
 //! *Rejected:* a perf event with a mapped page for each thread, whose `lock` changes at each switch. Reading it costs as little. But each switch of a
-//! thread with an event took 1.2 to 3 us longer (of 9 us, on the development machine), unprivileged programs may not have one in most containers and
+//! thread with an event took 1.1 to 4.2 µs longer (of 8 to 10 µs, on the development machine), unprivileged programs may not have one in most containers and
 //! distributions, and a forked child that touches its parent's page crashes. Its times without a system call (`cap_user_time`) are not available in guests
 //! whose scheduler uses the hypervisor's clock.
 
