@@ -38,6 +38,8 @@ pub struct Applied<'s> {
     moved: BTreeSet<u32>,
     /// Cpusets of version 1 that were made since the plan was applied.
     new_cpusets: NewCpusets,
+    /// What may keep a tick, and why it could not be changed.
+    ticking: Vec<String>,
     /// Why a sweep has failed first.
     refused: Option<Error>,
 }
@@ -60,6 +62,7 @@ impl<'s> Applied<'s> {
             listed: BTreeSet::new(),
             moved: BTreeSet::new(),
             new_cpusets: NewCpusets::default(),
+            ticking: Vec::new(),
             refused: None,
         };
         match applied.change_all(of_program) {
@@ -94,12 +97,26 @@ impl<'s> Applied<'s> {
             self.sweep()?;
             self.session.take(program(&self.plan, &of_program))?;
         }
-        self.session.take(settings(&self.plan, |level| level > Level::Cgroup))?;
+        self.session.take(settings(&self.plan, |level| level > Level::Cgroup && level < Level::Tickless))?;
+        self.stop_ticks()?;
         // Most threads of the kernel have left with the others.
         let of_kernel =
             all.iter().filter(|task| task.is_of_kernel).filter_map(|task| self.now(task)).collect::<Vec<Task>>();
         self.keep_kernel_away(&of_kernel)?;
         self.sweep()
+    }
+
+    /// Changes what may keep a tick. The kernel may refuse it while it accounts for other threads in SCHED_DEADLINE: the CPUs are no less quiet
+    /// otherwise.
+    fn stop_ticks(&mut self) -> Result<(), Error> {
+        for request in settings(&self.plan, |level| level == Level::Tickless) {
+            match self.session.take([request]) {
+                Err(error @ Error::Journal { .. }) => return Err(error),
+                Err(error) => self.ticking.push(format!("what may keep a tick: {error}")),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
 
     fn masks(&self, tasks: &[Task]) -> Vec<ChangeRequest> {
@@ -144,6 +161,11 @@ impl<'s> Applied<'s> {
         if let Err(error) = self.sweep() {
             self.refused.get_or_insert(error);
         }
+    }
+
+    /// Returns what may keep a tick and could not be changed, with the reasons.
+    pub fn ticking(&self) -> &[String] {
+        &self.ticking
     }
 
     /// Returns why a sweep has failed first, once; `None` if none has.

@@ -270,7 +270,7 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// The nanoseconds per second that a CPU reserves for normal threads when real-time threads would take all its time; since Linux 6.12, in debugfs.
+/// The nanoseconds per second that a CPU reserves for normal threads when real-time threads would take all its time; in debugfs. Not touched before Linux 6.18.
 pub const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime";
 
 #[cfg(test)]

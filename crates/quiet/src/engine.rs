@@ -156,6 +156,7 @@ impl Quieting {
         self.report.settings = applied.changed().map(setting).collect();
         self.report.unmoved = applied.fixed_interrupts().filter_map(|knob| self.unmoved(knob)).collect();
         self.report.stays.extend(applied.unmoved());
+        self.report.stays.extend_from_slice(applied.ticking());
         self.report.stays.extend(applied.unshrunk_cpusets());
         self.report.diagnostics.extend_from_slice(applied.inherited());
         let refused = applied.take_refused();

@@ -33,8 +33,9 @@ pub struct Facts {
     pub irqbalance: Vec<Thread>,
     /// Whether the kernel surely shows which interrupts it manages, so that nobody has to try: since Linux 6.13.
     pub shows_managed: bool,
-    /// Whether the kernel has a fair server, which can keep the tick: since Linux 6.12.
-    pub has_fair_server: bool,
+    /// Whether the fair server may keep the tick of an idle CPU, and can be switched off: seen on 6.18 and 7.3. Linux 6.12 stops it when a CPU becomes
+    /// idle; there, a change of its runtime is refused after a partition has been made, and makes the kernel warn (6.12.117, kernel/sched/deadline.c).
+    pub fair_server_stays: bool,
     /// Whether the kernel forgets the masks that programs have set when their cpuset changes: before Linux 6.2.
     pub forgets_masks: bool,
 }

@@ -339,7 +339,11 @@ impl Draft<'_> {
 
     fn row(&mut self, row: &Row) {
         let facts = self.facts;
-        let cpus = if row.level == Level::Tickless { self.tickless() } else { self.chosen.cpus.clone() };
+        let is_of_server = row.path == FAIR_SERVER;
+        if is_of_server && !facts.fair_server_stays {
+            return;
+        }
+        let cpus = if is_of_server { self.tickless() } else { self.chosen.cpus.clone() };
         for pattern in row.paths(&cpus) {
             for (path, text) in facts.files.iter().filter(|(path, _)| is_of(&pattern, path)) {
                 let knob = (row.knob)(path.clone());
@@ -369,7 +373,7 @@ impl Draft<'_> {
         let tickless = self.tickless();
         let is_hidden =
             |cpu: &u32| !self.facts.files.contains_key(Path::new(&FAIR_SERVER.replace("{cpu}", &cpu.to_string())));
-        if self.facts.has_fair_server && tickless.iter().any(|cpu| is_hidden(&cpu)) {
+        if self.facts.fair_server_stays && tickless.iter().any(|cpu| is_hidden(&cpu)) {
             self.obstacle(
                 Level::Tickless,
                 format!("the fair server of CPU {tickless} may keep the tick: its settings cannot be read"),

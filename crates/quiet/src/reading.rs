@@ -88,7 +88,7 @@ impl Facts {
             cpusets,
             irqbalance: irqbalance(root),
             shows_managed: release(root).is_some_and(|release| release.is_at_least(6, 13)),
-            has_fair_server: release(root).is_some_and(|release| release.is_at_least(6, 12)),
+            fair_server_stays: release(root).is_some_and(|release| release.is_at_least(6, 18)),
             forgets_masks: release(root).is_some_and(|release| !release.is_at_least(6, 2)),
         })
     }

@@ -131,10 +131,22 @@ fn a_fair_server_that_may_keep_a_tick_but_cannot_be_seen_is_named() {
         let plan = plan(&facts, &check(&facts, &cpus(list)).unwrap(), to(Level::Tickless));
         plan.obstacles.iter().any(|obstacle| obstacle.what.contains("fair server"))
     };
+    let steps = |release: &str| {
+        let facts = v2().with("/proc/sys/kernel/osrelease", release).facts();
+        let steps = plan(&facts, &check(&facts, &cpus("2,6")).unwrap(), to(Level::Tickless)).steps;
+        steps
+            .into_iter()
+            .filter(|step| step.level == Level::Tickless)
+            .map(|step| step.name + " " + &step.wanted)
+            .collect::<Vec<_>>()
+    };
+    // CPU 6 keeps its tick anyway, and 6.12 warns of the change.
+    assert_eq!(steps("6.18.15\n"), ["/sys/kernel/debug/sched/fair_server/cpu2/runtime 0"]);
+    assert_eq!(steps("6.12.117\n"), [""; 0]);
     // Only the server of CPU 2 is in debugfs, and CPU 6 keeps its tick anyway.
     let seen = ["1", "2", "1-2", "6"].map(|list| hidden("6.18.15\n", list));
     assert_eq!(seen, [true, false, true, false]);
-    assert!(!hidden("6.11.2\n", "1"), "older kernels have none");
+    assert!(!hidden("6.12.117\n", "1"), "older kernels stop it");
 }
 
 #[test]
