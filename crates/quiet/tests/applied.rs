@@ -444,3 +444,26 @@ fn all_processes_of_root_that_are_irqbalance_are_stopped_and_no_others() {
         steps.iter().map(|step| step.name.as_str()).filter(|name| name.contains("irqbalance")).collect();
     assert_eq!(names, ["irqbalance (process 900)", "irqbalance (process 901)"]);
 }
+
+#[test]
+fn a_tick_that_cannot_be_stopped_is_named_and_does_not_end_the_session() {
+    const SERVER: &str = "/sys/kernel/debug/sched/fair_server/cpu2/runtime";
+    for is_gone in [false, true] {
+        let machine = busy_v2().with("/proc/sys/kernel/osrelease", "6.18.15\n");
+        let plan = machine.plan("2", Level::Tickless);
+        let machine = machine.launch(&plan);
+        if is_gone {
+            std::fs::remove_file(machine.root().path(SERVER)).unwrap();
+        }
+        let before = machine.snapshot();
+        let applied = machine.apply(&plan);
+        assert_eq!(applied.ticking().len(), usize::from(is_gone));
+        if is_gone {
+            assert!(applied.ticking()[0].contains(SERVER), "{:?}", applied.ticking());
+        } else {
+            assert_eq!(machine.read(SERVER).trim(), "0");
+        }
+        is_clean(&machine.end(applied, OWNER, false));
+        machine.same(&before, "the end");
+    }
+}
