@@ -1,7 +1,7 @@
 //! What it costs to find the schedule of a loop while the program runs: `auto` and its peers, compared with the best single schedule of each loop.
 //!
 //! - [`program`]: runs a program of the study under `cox run --schedule`.
-//! - [`measure`]: every schedule of the portfolio and every way to select, once in each round.
+//! - [`mod@measure`]: every schedule of the portfolio and every way to select, once in each round.
 //! - [`judge`]: ratios to the best single schedule. [`tables`]: they become tables with limits. [`text`]: the tables as text.
 
 mod judge;

@@ -4,11 +4,11 @@
 //!     of its time less the mean of theirs, so that a steady drift of the machine or of the program cancels.
 //!  2. The first pass of challengers is in the order of the portfolio, from the lowest overhead on; later ones are in random order.
 //!  3. If the median difference of a challenger is clearly below 0, it becomes the champion. If it is clearly above, or cannot gain 1 %, it is
-//!     dropped. What is clear depends on how much instances with the same schedule differ ([`noise`]), which all duels together show.
+//!     dropped. What is clear depends on how much instances with the same schedule differ (`noise`), which all duels together show.
 //!  4. No schedule can save more than imbalance and requests cost. If they cost less than [`LITTLE`] with the champion, it is selected at once. If they do
 //!     so with a challenger, its trial is repeated, and if they do so again, any gain makes it the champion. A schedule whose requests alone would cost
 //!     more is not tried.
-//!  5. What trials cost is bounded: by [`SHARE`] of all time, and what they could gain in [`HORIZON`] instances. So on a busy machine, where duels decide
+//!  5. What trials cost is bounded: by `SHARE` of all time, and what they could gain in `HORIZON` instances. So on a busy machine, where duels decide
 //!     little, few schedules are tried that seem slower.
 //!  6. When no challenger is left, the champion is selected. When the loop has changed ([`super::change`]), or is no longer balanced, all challenge again.
 //!
