@@ -1,5 +1,6 @@
 //! Runs `loopcost`, with the library or without it.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,20 +46,45 @@ pub struct Programs<'a> {
     pub interrupt: &'a Interrupt,
 }
 
+/// Runs a program that writes what it has measured to `--truth FILE`. Returns its `ns_each`, nanoseconds.
+///
+/// # Errors
+/// When it fails, or prints anything on stderr: the library says there if loops have had another schedule. `with` is named then.
+pub fn ns_each(
+    command: &mut Command,
+    with: &dyn Debug,
+    limit: Duration,
+    scratch: &TempDir,
+    interrupt: &Interrupt,
+) -> Result<f64> {
+    let file = |name: &str| scratch.path().join(name);
+    let messages = File::create(file("messages")).context("cannot write into the temporary folder")?;
+    command.arg("--truth").arg(file("truth")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+    let ended = run_within(command, limit, || interrupt.is_set()).context("cannot start the command")?;
+    interrupt.check()?;
+    let said = std::fs::read_to_string(file("messages")).unwrap_or_default();
+    if ended.cut_short || !ended.status.success() || !said.is_empty() {
+        let program = command.get_program().display();
+        bail!("{program} with {with:?}: {} {}", ending(ended.status), said.trim());
+    }
+    let text = std::fs::read_to_string(file("truth")).context("cannot read the program's --truth file")?;
+    let truth: Value = serde_json::from_str(&text).context("cannot parse the program's --truth file")?;
+    truth["ns_each"].as_f64().context("the program's --truth file has no ns_each")
+}
+
 impl Programs<'_> {
     /// Measures a loop once. Returns nanoseconds per iteration or per instance, the median of the program's repeats.
     ///
     /// Threads are bound to their CPUs. How long they spin at barriers is the runtime's default.
     pub fn measure(&self, part: Part, threads: u32, scheduler: Scheduler<'_>) -> Result<f64> {
         self.interrupt.check()?;
-        let file = |name: &str| self.scratch.path().join(name);
         // For what the library records of each loop, as in a run of cox. A folder for each run: its file takes half a megabyte.
         let records = tempfile::tempdir_in(self.scratch.path()).context("cannot make a temporary folder")?;
         let (iterations, instances) = part.size();
         let mut command = Command::new(&self.program);
         without_runtime_variables(&mut command);
         command.args(["--loop", part.clause(), "--iterations", &iterations.to_string()]);
-        command.args(["--instances", &instances.to_string(), "--truth"]).arg(file("truth"));
+        command.args(["--instances", &instances.to_string()]);
         command.env("OMP_NUM_THREADS", threads.to_string()).env("OMP_PROC_BIND", "true").env("OMP_PLACES", "cores");
         match scheduler {
             Scheduler::Runtime => {}
@@ -75,18 +101,7 @@ impl Programs<'_> {
                 command.env("LD_PRELOAD", runtime);
             }
         }
-        let messages = File::create(file("messages")).context("cannot write into the temporary folder")?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
-        let ended = run_within(&mut command, LIMIT, || self.interrupt.is_set()).context("cannot start the command")?;
-        self.interrupt.check()?;
-        // The library says on stderr if loops have had another schedule.
-        let said = std::fs::read_to_string(file("messages")).unwrap_or_default();
-        if ended.cut_short || !ended.status.success() || !said.is_empty() {
-            bail!("{} with {scheduler:?}: {} {}", self.program.display(), ending(ended.status), said.trim());
-        }
-        let text = std::fs::read_to_string(file("truth")).context("cannot read the program's --truth file")?;
-        let truth: Value = serde_json::from_str(&text).context("cannot parse the program's --truth file")?;
-        let each_ns = truth["ns_each"].as_f64().context("the program's --truth file has no ns_each")?;
+        let each_ns = ns_each(&mut command, &scheduler, LIMIT, self.scratch, self.interrupt)?;
         Ok(each_ns / part.divisor())
     }
 }

@@ -7,7 +7,8 @@ use loops::selection::{Method, PORTFOLIO};
 use random::Random;
 
 use super::judge::Times;
-use super::program::{App, Runner, Took};
+use super::program::{Runner, Took};
+use crate::study::App;
 
 /// The name of the rows that begin with the file of `auto`.
 pub const FROM: &str = "from the file";

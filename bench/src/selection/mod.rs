@@ -15,11 +15,12 @@ use loops::selection::Method;
 use serde::Serialize;
 
 use self::measure::measure;
-use self::program::{App, Runner};
+use self::program::Runner;
 use self::tables::{Mean, Table, mean, table};
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
+use crate::study::App;
 use crate::verdict::Outcome;
 
 /// Options of `cox-bench selection`.

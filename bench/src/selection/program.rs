@@ -7,51 +7,27 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::ValueEnum;
 use report::loops::LoopsReport;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
+use crate::pack::field::without_runtime_variables;
 use crate::process::{ending, first_line, run_within};
+use crate::study::App;
 use crate::tools::Tools;
 
 /// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum App {
-    /// Computes; imbalance that stays, rises and falls
-    Mandelbrot,
-    /// Moves memory; iterations of a nanosecond
-    Triad,
-    /// Smoothed particle hydrodynamics: some of both
-    Sedov,
-}
-
-impl App {
-    /// Returns the name of the workload.
-    pub fn name(self) -> &'static str {
-        match self {
-            App::Mandelbrot => "mandelbrot",
-            App::Triad => "triad",
-            App::Sedov => "sedov",
-        }
-    }
-
-    /// Returns the options with which each of its loops has so many instances.
-    fn options(self, instances: u32) -> Vec<String> {
-        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        match self {
-            App::Mandelbrot => {
-                [words(&["--size", "128", "--no-verify", "--steps"]), vec![instances.to_string()]].concat()
-            }
-            App::Triad => [words(&["--bytes", "16M", "--repeats"]), vec![instances.to_string()]].concat(),
-            // A step of length 0 precedes the others.
-            App::Sedov => [words(&["--size", "12", "--steps"]), vec![(instances.max(2) - 1).to_string()]].concat(),
-        }
+/// Returns the options with which each loop of a program has so many instances.
+fn options(app: App, instances: u32) -> Vec<String> {
+    let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    match app {
+        App::Mandelbrot => [words(&["--size", "128", "--no-verify", "--steps"]), vec![instances.to_string()]].concat(),
+        App::Triad => [words(&["--bytes", "16M", "--repeats"]), vec![instances.to_string()]].concat(),
+        // A step of length 0 precedes the others.
+        App::Sedov => [words(&["--size", "12", "--steps"]), vec![(instances.max(2) - 1).to_string()]].concat(),
     }
 }
 
@@ -104,11 +80,10 @@ impl Runner<'_> {
             command.arg("--save-schedules").arg(save);
         }
         command.arg("--").arg(self.tools.workload(app.name())?).args(["--threads", &threads.to_string()]);
-        command.args(app.options(self.instances));
-        for (name, _) in std::env::vars_os() {
-            if ["OMP_", "GOMP_", "COX_SCHEDULE"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                command.env_remove(name);
-            }
+        command.args(options(app, self.instances));
+        without_runtime_variables(&mut command);
+        for name in ["COX_SCHEDULE", "COX_SCHEDULE_INPUTS", "COX_SCHEDULE_ALONE"] {
+            command.env_remove(name);
         }
         command.env_remove("LD_PRELOAD");
         let messages = self.file("messages");
@@ -163,8 +138,8 @@ mod tests {
 
     #[test]
     fn each_loop_has_the_wanted_number_of_instances() {
-        assert_eq!(App::Mandelbrot.options(200).last().unwrap(), "200");
-        assert_eq!(App::Triad.options(200).last().unwrap(), "200");
-        assert_eq!(App::Sedov.options(200).last().unwrap(), "199");
+        assert_eq!(options(App::Mandelbrot, 200).last().unwrap(), "200");
+        assert_eq!(options(App::Triad, 200).last().unwrap(), "200");
+        assert_eq!(options(App::Sedov, 200).last().unwrap(), "199");
     }
 }

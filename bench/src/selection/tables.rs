@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::judge::{Judged, Times, judge, means, ratios};
 use super::measure::{FROM, Measured};
-use super::program::App;
+use crate::study::App;
 
 /// Largest ratio of `auto` to the best single schedule.
 const COLD: f64 = 1.05;

@@ -44,9 +44,9 @@ fn judged(judged: &Judged) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::judge::{Times, judge};
-    use super::super::program::App;
     use super::super::tables::Row;
     use super::*;
+    use crate::study::App;
 
     #[test]
     fn a_row_says_what_its_limit_says_to_it_and_what_was_selected() {

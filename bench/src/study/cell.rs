@@ -4,14 +4,14 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// A program of the study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum App {
-    /// Computes; its loops have load imbalance.
+    /// Computes; imbalance that stays, rises and falls
     Mandelbrot,
-    /// Moves memory.
+    /// Moves memory; iterations of a nanosecond
     Triad,
-    /// Smoothed particle hydrodynamics: some of both.
+    /// Smoothed particle hydrodynamics: some of both
     Sedov,
 }
 

@@ -20,6 +20,8 @@ mod sample;
 mod store;
 mod text;
 
+pub use self::cell::App;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};

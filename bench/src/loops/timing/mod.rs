@@ -6,25 +6,23 @@ mod cells;
 mod co_runner;
 
 use std::fmt::Write;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use loops::sim::cpus::Machine;
 use loops::sim::load::Load;
 use loops::sim::{self, simulate};
 use loops::{Kind, Schedule, Timing};
 use serde::Serialize;
-use serde_json::Value;
 use tempfile::TempDir;
 
 use self::cells::{Cell, SLOW, Treatment};
 use self::co_runner::Running;
+use super::program::ns_each;
 use crate::interrupt::Interrupt;
 use crate::pack::field::without_runtime_variables;
-use crate::process::{ending, run_within};
 use crate::rounds::in_turns;
 use crate::stats::{median, median_estimate, shown};
 use crate::verdict::Outcome;
@@ -147,14 +145,13 @@ impl Programs<'_> {
     /// Runs the program once; returns milliseconds of an instance.
     fn run(&self, cell: Cell, schedule: &str, treatment: Treatment, seed: u64) -> Result<f64> {
         self.interrupt.check()?;
-        let file = |name: &str| self.scratch.path().join(name);
         let mut command = Command::new(&self.program);
         without_runtime_variables(&mut command);
         let threads = self.cpus.len().to_string();
         let slow = if cell.is_unequal { SLOW } else { 1.0 };
         command.args(["--threads", &threads, "--seconds", &SECONDS.to_string(), "--slow", &slow.to_string()]);
         command.args(["--iterations", &ITERATIONS.to_string(), "--work-us", &WORK_US.to_string()]);
-        command.args(["--iterations-per-us", &STEPS_PER_US.to_string(), "--truth"]).arg(file("truth"));
+        command.args(["--iterations-per-us", &STEPS_PER_US.to_string()]);
         // A thread that spins at a barrier would share its CPU with the co-runner, and have had its turn when the next instance begins.
         let places = self.cpus.iter().map(|cpu| format!("{{{cpu}}}")).collect::<Vec<_>>().join(",");
         command.env("OMP_PROC_BIND", "true").env("OMP_PLACES", places).env("OMP_WAIT_POLICY", "passive");
@@ -163,28 +160,13 @@ impl Programs<'_> {
             Treatment::Static => command.env("COX_SCHEDULE", "static"),
             Treatment::With(timing) => command.env("COX_SCHEDULE", schedule).env("COX_TIMING", timing.name()),
         };
-        let messages = File::create(file("messages")).context("cannot write into the temporary folder")?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
-        let co_runner = Running::start(cell.co_runner, &self.cpus, seed)?;
-        let ended = run_within(&mut command, LIMIT, || self.interrupt.is_set()).context("cannot start the command")?;
-        drop(co_runner);
-        self.interrupt.check()?;
-        let said = std::fs::read_to_string(file("messages")).unwrap_or_default();
-        if ended.cut_short || !ended.status.success() || !said.is_empty() {
-            bail!("{} with {treatment:?}: {} {}", self.program.display(), ending(ended.status), said.trim());
-        }
-        each_ms(&file("truth"))
+        let _co_runner = Running::start(cell.co_runner, &self.cpus, seed)?;
+        Ok(ns_each(&mut command, &treatment, LIMIT, self.scratch, self.interrupt)? / 1e6)
     }
 }
 
 /// Steps of the program's work in a microsecond. A constant, since a calibration beside a co-runner would differ from run to run.
 const STEPS_PER_US: u32 = 1000;
-
-fn each_ms(truth: &Path) -> Result<f64> {
-    let text = std::fs::read_to_string(truth).context("cannot read the program's --truth file")?;
-    let truth: Value = serde_json::from_str(&text).context("cannot parse the program's --truth file")?;
-    Ok(truth["ns_each"].as_f64().context("the program's --truth file has no ns_each")? / 1e6)
-}
 
 /// Returns the heading of the rows.
 pub fn heading(schedule: &str, threads: usize) -> String {
